@@ -1,0 +1,68 @@
+"""The doorbell: a datagram that says "look again", after COMMIT, never before.
+
+It is a hint. Nobody there, a stale socket or a full queue are all harmless, because the
+loop also looks once a second. The folder is reached through a descriptor, so its
+path may be longer than a socket address can be.
+"""
+
+import os
+import socket
+from pathlib import Path
+from typing import Final
+
+DOORBELL: Final = "doorbell.sock"
+
+
+def address(folder: int, home: Path) -> str:
+    """Return a socket address short enough for any home; `folder` is its open descriptor."""
+    through = f"/proc/self/fd/{folder}/{DOORBELL}"
+    return through if os.path.isdir(f"/proc/self/fd/{folder}") else str(home / DOORBELL)
+
+
+class Doorbell:
+    """The listening end; only the lock holder may make one, because it replaces a stale socket."""
+
+    def __init__(self, home: Path) -> None:
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.setblocking(False)
+        (home / DOORBELL).unlink(missing_ok=True)
+        folder = os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            self._socket.bind(address(folder, home))
+            os.chmod(home / DOORBELL, 0o600)
+        finally:
+            os.close(folder)
+
+    def fileno(self) -> int:
+        """Return the descriptor to wait on."""
+        return self._socket.fileno()
+
+    def drain(self) -> bool:
+        """Take all rings; tell whether there was one."""
+        rang = False
+        while True:
+            try:
+                self._socket.recv(64)
+            except BlockingIOError:
+                return rang
+            rang = True
+
+    def close(self) -> None:
+        """Stop listening; the socket file stays, as a stale bell is harmless."""
+        self._socket.close()
+
+
+def ring(home: Path) -> None:
+    """Ring the bell of the supervisor of `home`, if one listens."""
+    try:
+        folder = os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as bell:
+            bell.setblocking(False)
+            bell.sendto(b"1", address(folder, home))
+    except OSError:
+        pass
+    finally:
+        os.close(folder)

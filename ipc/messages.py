@@ -1,0 +1,174 @@
+"""The words on the wire between the supervisor and one child.
+
+    supervisor  --- Run, Ack, ReadReply, Stop --------------------------------->  child
+    supervisor  <-- Ready, Started, Batch, Read, Progress, Yielded, Done, Failed  child
+
+A frame is a 4-byte big-endian length and one msgpack array whose first item is
+the tag. Rows stay undecoded (`Raw`) until their count was checked (CONTRACTS K3).
+Every number that counts something is >= 0; the decoder refuses anything else.
+"""
+
+from typing import Annotated, Final
+
+from msgspec import Meta, Raw, Struct
+from msgspec.msgpack import Decoder, Encoder
+
+Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Text = Annotated[str, Meta(max_length=1 << 20)]
+Mark = Annotated[str, Meta(max_length=16 << 10)]
+Digest = Annotated[bytes, Meta(max_length=16)]
+
+FRAME_LIMIT: Final = 8 << 20
+"""Bytes in the largest frame body, in either direction (CONTRACTS K16)."""
+
+MARK_LIMIT: Final = 16 << 10
+"""UTF-8 bytes in the text given to `ctx.checkpoint` (CONTRACTS K15)."""
+
+
+class Message(Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag_field="tag"):
+    """Base of all messages: positional on the wire, tagged by the lower-case class name."""
+
+
+class ResumePoint(Message, frozen=True, tag=False):
+    """What holds after a batch: rows already landed since `mark`, and their digest (CONTRACTS K4).
+
+    `digest` is blake2b-16 over the concatenated encodings of the `skip` rows
+    since the mark, so it does not depend on where batches were cut; b"" when skip is 0.
+    """
+
+    mark: Mark | None = None
+    skip: Count = 0
+    digest: Digest = b""
+
+
+class Run(Message, frozen=True, tag="run"):
+    """Work on this job. `payload` is JSON text; limits are rows, bytes, batches.
+
+    The first batch that the child sends has seq `landed_seq` + 1.
+    """
+
+    job: int
+    kind: str
+    payload: str
+    number: int
+    key: str | None
+    resume: str
+    point: ResumePoint
+    landed_seq: Count
+    batch_rows: int
+    batch_bytes: int
+    window: int = 8
+    window_bytes: int = FRAME_LIMIT
+
+
+class Ack(Message, frozen=True, tag="ack"):
+    """Every batch up to and including `seq` has been committed; its credit is free again."""
+
+    seq: Count
+
+
+class ReadReply(Message, frozen=True, tag="readreply"):
+    """The answer to `Read(id)`: `body` is msgpack, or `error` says why there is none."""
+
+    id: Count
+    body: Raw
+    error: str | None = None
+
+
+class Stop(Message, frozen=True, tag="stop"):
+    """Yield at the next resume point and say `Yielded`; an idle child leaves."""
+
+    reason: str
+
+
+class Ready(Message, frozen=True, tag="ready"):
+    """The application is loaded and this child waits for `Run`."""
+
+    pid: int
+    kinds: list[str]
+
+
+class Started(Message, frozen=True, tag="started"):
+    """The compute half has been entered."""
+
+
+class Batch(Message, frozen=True, tag="batch"):
+    """A bounded group of rows.
+
+    `rows` is a msgpack array of `count` arrays of `width` cells each; the columns
+    listed in `blobs` hold bytes where the others hold text (see `ipc.rows`).
+    `keys` are the names of the cells when the compute half yielded dicts, else
+    None. `point` is the resume point that holds once this batch has landed. `done` and `total` are
+    the last values of `ctx.progress` (None: never said), `spent` is cumulative
+    micro-units of money for this attempt.
+    """
+
+    seq: Count
+    count: Count
+    width: Count
+    blobs: list[Count]
+    keys: list[str] | None
+    point: ResumePoint
+    done: Count | None
+    total: Count | None
+    spent: Count
+    rows: Raw
+
+
+class Read(Message, frozen=True, tag="read"):
+    """Ask the supervisor to run the registered read `verb` with `args` (a msgpack map)."""
+
+    id: Count
+    verb: str
+    args: Raw
+
+
+class Progress(Message, frozen=True, tag="progress"):
+    """Where the work stands. Only `replayed` (rows dropped so far in a replay) moves a clock."""
+
+    done: Count | None
+    total: Count | None
+    replayed: Count = 0
+
+
+class Yielded(Message, frozen=True, tag="yielded"):
+    """The child stopped at a resume point because it was asked to."""
+
+    last_seq: Count
+    spent: Count = 0
+
+
+class Done(Message, frozen=True, tag="done"):
+    """The compute half ended. `result` is JSON text of at most 8 KiB, or None."""
+
+    last_seq: Count
+    result: Text | None = None
+    spent: Count = 0
+
+
+class Failed(Message, frozen=True, tag="failed"):
+    """The compute half raised, or the worker refused what it yielded.
+
+    `disposition` is retry, fail, skip or unstated; `code` is "" for an exception of
+    the user's, else the rule that was broken (row_type, row_too_large,
+    unit_too_large, resume_mismatch, unknown_kind, app_start_failed, credit,
+    ...). `bases` are the names of the exception's classes, outermost first, for `retry_on`.
+    """
+
+    last_seq: Count
+    disposition: str
+    code: Annotated[str, Meta(max_length=64)]
+    type: Annotated[str, Meta(max_length=128)]
+    message: Annotated[str, Meta(max_length=4000)]
+    traceback: Annotated[str, Meta(max_length=64 << 10)] = ""
+    bases: Annotated[list[str], Meta(max_length=64)] = []
+    retry_after: float | None = None
+    spent: Count = 0
+
+
+Down = Run | Ack | ReadReply | Stop
+Up = Ready | Started | Batch | Read | Progress | Yielded | Done | Failed
+
+encoder: Final = Encoder()
+down_decoder: Final = Decoder(Down)
+up_decoder: Final = Decoder(Up)

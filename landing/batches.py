@@ -1,0 +1,83 @@
+"""Landing one batch: fence, lander, resume point, counters and lease in one transaction (CONTRACTS K1, K2)."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from landing import sql
+from landing.jobs import Enqueue, lease_end
+from landing.transaction import Facade, Transaction
+from policies.payload import payload_text
+
+
+class Landed(StrEnum):
+    """The normal answers. Stale (the fence is dead or the order is off) is one of them."""
+
+    LANDED = "landed"
+    STALE = "stale"
+
+
+class RowsRefused(Exception):
+    """The rows are not what their header says; the worker that sent them is not to be trusted."""
+
+
+class LanderRaised(Exception):
+    """The application's lander raised; `cause` is its exception."""
+
+    def __init__(self, cause: BaseException) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Land:
+    """Land batch `seq` of an attempt.
+
+    `rows` decodes the batch's rows (in the lander thread, only when the fence
+    held); `land` is the application's `fn(db, job, rows)`; `view` is the job as it sees it.
+    """
+
+    job: int
+    fence: str
+    seq: int
+    count: int
+    point: Mapping[str, Any]
+    done: int | None
+    total: int | None
+    spent: int
+    rows: Callable[[], Any]
+    land: Callable[[Any, Any, Any], Any]
+    view: Any
+
+    def apply(self, tx: Transaction) -> Landed:
+        """Move the job to after this batch, then let the lander write its rows.
+
+        Raises:
+            RowsRefused: the rows do not decode.
+            LanderRaised: the lander raised.
+        """
+        moved = {
+            "job": self.job,
+            "fence": self.fence,
+            "seq": self.seq,
+            "rows": self.count,
+            "done": self.done,
+            "total": self.total,
+            "spent": self.spent,
+            "lease": lease_end(tx.now),
+        }
+        if tx.one(sql.LAND, moved | dict(self.point)) is None:
+            return Landed.STALE
+        if self.count:
+            rows = self.rows()
+            try:
+                self.land(Facade(tx.db, enqueuer(tx)), self.view, rows)
+            except Exception as error:
+                raise LanderRaised(error) from error
+        return Landed.LANDED
+
+
+def enqueuer(tx: Transaction) -> Callable[[str, Any], int]:
+    """Return what `Facade.enqueue` calls: an Enqueue inside this very transaction."""
+    return lambda kind, payload: Enqueue(kind=kind, payload=payload_text(payload)).apply(tx).id

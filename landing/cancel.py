@@ -1,0 +1,68 @@
+"""Cancelling from outside: at once where nothing runs, by a mark and a new fence where a child does."""
+
+from dataclasses import dataclass
+
+from landing import sql
+from landing.errors import InvalidTransition, JobNotFound
+from landing.ledger import add_event
+from landing.runs import settle_orphans
+from landing.transaction import Transaction
+from policies.job import IN_FLIGHT, State
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """The answer to Cancel: `state` is the row's, or cancelling when a live run must first end its child."""
+
+    id: int
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """Cancel a job (SPEC A32, U17; CONTRACTS K6). `fence` replaces the live one, so late batches are stale.
+
+    `live` says whether a supervisor runs: then an in-flight row is only marked, and the
+    supervisor writes state and receipt after the reap.
+    """
+
+    job: int
+    fence: str
+    live: bool
+
+    def apply(self, tx: Transaction) -> Cancelled:
+        """Cancel or mark.
+
+        Raises:
+            JobNotFound: no such job.
+            InvalidTransition: the job is done or skipped.
+        """
+        if (row := tx.one(sql.JOB_STATE, (self.job,))) is None:
+            raise JobNotFound(str(self.job), f"no job #{self.job}")
+        args = {"job": self.job, "fence": self.fence, "now": tx.now}
+        state = State(row["state"])
+        if state is State.CANCELLED:
+            return Cancelled(self.job, state)
+        if state in IN_FLIGHT:
+            tx.run(sql.CANCEL_IN_FLIGHT, args)
+            add_event(tx, self.job, None, "cancel_requested")
+            return Cancelled(self.job, "cancelling") if self.live else self.settled(tx)
+        if tx.one(sql.CANCEL_WAITING, args) is None:
+            raise InvalidTransition(str(self.job), f"job #{self.job} is {state} and cannot be cancelled")
+        return Cancelled(self.job, State.CANCELLED)
+
+    def settled(self, tx: Transaction) -> Cancelled:
+        """Nobody is left to end the attempt: write its receipt here."""
+        settle_orphans(tx, run=None, only=self.job)
+        return Cancelled(self.job, State.CANCELLED)
+
+
+@dataclass(frozen=True, slots=True)
+class FindCancels:
+    """Which of a run's attempts have been cancelled from outside: (job id, attempt number) pairs."""
+
+    run: int
+
+    def apply(self, tx: Transaction) -> frozenset[tuple[int, int]]:
+        """Return them."""
+        return frozenset((row["id"], row["claims"]) for row in tx.all(sql.CANCELS, {"run": self.run}))

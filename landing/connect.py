@@ -1,0 +1,152 @@
+"""Opening the one file: permissions, pragmas that are set and read back, errors translated.
+
+`synchronous` belongs to a connection and is not stored, so every writer sets it.
+The file is made by `os.open` before SQLite sees it, 0600, and is never opened by
+anything but SQLite again: closing a second descriptor would drop SQLite's locks.
+"""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from resource import RLIM_INFINITY, RLIMIT_FSIZE, getrlimit
+from typing import Final
+
+from landing.errors import NoStore, StoreBroken, StoreBusy, StoreError, StoreFull
+
+STORE: Final = "store.db"
+WAIT_SECONDS: Final = 30.0
+PRAGMAS: Final = (
+    ("journal_mode", "WAL", "wal"),
+    ("synchronous", "FULL", 2),
+    ("fullfsync", "1", 1),
+    ("checkpoint_fullfsync", "1", 1),
+    ("foreign_keys", "ON", 1),
+    ("wal_autocheckpoint", "0", 0),
+)
+"""What every writer sets (CONTRACTS K8, SPEC A3), with the answer that shows that it took."""
+
+
+def store_path(home: Path) -> Path:
+    """Return where the store of a home folder is."""
+    return home / STORE
+
+
+def make_home(home: Path) -> None:
+    """Make the home folder (0700) and an empty store file (0600) where they are missing.
+
+    Raises:
+        StoreError: when the home is a file, or cannot be made or written.
+    """
+    path = store_path(home)
+    try:
+        if not home.is_dir():
+            home.mkdir(mode=0o700, parents=True, exist_ok=True)
+            home.chmod(0o700)
+        with suppress(FileExistsError):
+            os.close(open_private(path, os.O_EXCL))
+    except FileExistsError:
+        raise StoreError(str(home), f"the home {home} is a file; --home names a folder") from None
+    except NotADirectoryError:
+        raise StoreError(str(home), f"the home {home} lies below a file; --home names a folder") from None
+    except OSError as error:
+        raise StoreError(str(home), f"the home {home} cannot be written: {error.strerror}") from None
+    if not os.access(home, os.W_OK | os.X_OK) or not os.access(path, os.W_OK):
+        raise StoreError(str(home), f"the home {home} is read-only")
+
+
+def open_private(path: Path, flags: int = 0) -> int:
+    """Open a file for reading and writing, making it 0600 whatever the umask; return the descriptor."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | flags, 0o600)
+    if os.fstat(fd).st_mode & 0o777 != 0o600:
+        os.fchmod(fd, 0o600)
+    return fd
+
+
+def keep_private(path: Path) -> None:
+    """Take the store and its -wal and -shm away from everybody but their owner (SPEC A3)."""
+    for one in (path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")):
+        with suppress(FileNotFoundError):
+            if one.stat().st_mode & 0o777 != 0o600:
+                one.chmod(0o600)
+
+
+def open_writer(path: Path, *, wait: float = WAIT_SECONDS) -> sqlite3.Connection:
+    """Open a connection that may write: WAL, FULL, foreign keys, no checkpoints of its own.
+
+    Raises:
+        NoStore: the file is not there.
+        StoreError: it is no database, or a pragma did not take.
+    """
+    with reachable(path), translated(path):
+        if not path.exists():
+            raise NoStore(str(path), f"no store at {path}")
+        keep_private(path)
+        db = sqlite3.connect(path, timeout=wait, isolation_level=None, check_same_thread=False)
+        try:
+            db.execute("PRAGMA auto_vacuum = INCREMENTAL")
+            for pragma, value, wanted in PRAGMAS:
+                db.execute(f"PRAGMA {pragma} = {value}")
+                if (got := db.execute(f"PRAGMA {pragma}").fetchone()[0]) != wanted:
+                    raise StoreError(str(path), f"{path}: PRAGMA {pragma} is {got}, {value} is needed")
+            keep_private(path)
+        except BaseException:
+            db.close()
+            raise
+    return db
+
+
+def open_reader(path: Path, *, wait: float = 5.0) -> sqlite3.Connection:
+    """Open a connection whose file handle cannot write, whatever it is told.
+
+    Raises:
+        NoStore: the file is not there.
+        StoreError: it cannot be opened.
+    """
+    with reachable(path), translated(path):
+        if not path.exists():
+            raise NoStore(str(path), f"no store at {path}")
+        uri = f"{path.absolute().as_uri()}?mode=ro"
+        return sqlite3.connect(uri, uri=True, timeout=wait, isolation_level=None, check_same_thread=False)
+
+
+@contextmanager
+def translated(path: Path) -> Iterator[None]:
+    """Turn what sqlite3 raises into this room's errors (SPEC A4)."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise translate(error, path) from error
+
+
+@contextmanager
+def reachable(path: Path) -> Iterator[None]:
+    """Turn what the system raises about the store's files into this room's errors (SPEC A4)."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(str(path), f"{path}: {error.strerror or error}") from error
+
+
+def translate(error: sqlite3.Error, path: Path) -> StoreError:
+    """Name a sqlite3 error by its code: busy, full, broken, or any other."""
+    code = getattr(error, "sqlite_errorcode", 0)
+    if code & 0xFF == sqlite3.SQLITE_BUSY:
+        return StoreBusy(str(path), f"{path}: another process has kept the store locked for too long")
+    if is_full(code):
+        return StoreFull(str(path), f"{path}: the disk is full, or the file may not grow")
+    if code & 0xFF in {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
+        return StoreBroken(str(path), f"{path}: {error}")
+    return StoreError(str(path), f"{path}: {error}")
+
+
+def is_full(code: int) -> bool:
+    """Tell whether there is no room; SQLite calls a file at the process's size limit a write error."""
+    limited = getrlimit(RLIMIT_FSIZE)[0] != RLIM_INFINITY
+    return code & 0xFF == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR_WRITE and limited)
+
+
+def is_trouble(error: sqlite3.Error) -> bool:
+    """Tell the store's own trouble (busy, full, broken) from a statement that is wrong."""
+    return isinstance(translate(error, Path()), StoreBusy | StoreFull | StoreBroken)

@@ -1,0 +1,53 @@
+"""What the store says when it cannot: (code, subject) pairs (SPEC A4, A5). No sqlite3 error leaves this room."""
+
+
+class StoreError(Exception):
+    """Base: `code` names the rule, `subject` the path or id; the text is one line for a person."""
+
+    code = "database_error"
+
+    def __init__(self, subject: str, text: str) -> None:
+        super().__init__(text)
+        self.subject = subject
+
+
+class NoStore(StoreError):
+    """There is no store here, and a command that reads never makes one."""
+
+    code = "no_store"
+
+
+class SchemaNewer(StoreError):
+    """The store was written by a newer version; opening it could lose what it knows."""
+
+    code = "schema_newer"
+
+
+class StoreBusy(StoreError):
+    """Another process kept the write lock longer than a caller may wait."""
+
+
+class StoreFull(StoreError):
+    """The disk, or a limit on the file, has no room left."""
+
+
+class StoreBroken(StoreError):
+    """The outcome of a commit is unknown or the file is damaged; the next start re-derives."""
+
+
+class JobNotFound(StoreError):
+    """No job has this id."""
+
+    code = "job_not_found"
+
+
+class InvalidTransition(StoreError):
+    """The job's state does not allow this move."""
+
+    code = "invalid_transition"
+
+
+class MigrationChanged(StoreError):
+    """An application's migration that already ran was edited afterwards."""
+
+    code = "migration_changed"

@@ -1,0 +1,75 @@
+"""The one end of an attempt: receipt, state, result, in one compare-and-set (CONTRACTS K2, SPEC U10)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from landing import sql
+from landing.ledger import Report, add_event, add_receipt
+from landing.transaction import Transaction
+from policies.job import ENDED, MICROS, Outcome
+from policies.retry import Verdict
+from policies.transitions import Move, target
+
+
+class Finished(StrEnum):
+    """What a Finish did: it held, the row had been cancelled, or the fence was dead."""
+
+    HELD = "held"
+    CANCELLED = "cancelled"
+    STALE = "stale"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finish:
+    """End attempt `number` of `job`, if `fence` is alive and exactly `last_seq` batches have landed."""
+
+    job: int
+    attempt: int
+    number: int
+    run: int
+    fence: str
+    last_seq: int
+    verdict: Verdict
+    report: Report
+    result: str | None = None
+    awake: float = 0.0
+    events: tuple[tuple[str, Mapping[str, Any]], ...] = ()
+
+    def apply(self, tx: Transaction) -> Finished:
+        """Move the row, then append the receipt; a second receipt is ignored (SPEC B25)."""
+        if tx.one(sql.FINISH, self.moved(tx.now)) is not None:
+            self.keep(tx, self.report.outcome)
+            if self.result is not None and self.verdict.move is Move.COMPLETE:
+                tx.run(sql.SET_RESULT, {"job": self.job, "body": self.result})
+            return Finished.HELD
+        if tx.one(sql.FINISH_CANCELLED, {"job": self.job, "number": self.number, "now": tx.now}) is not None:
+            self.keep(tx, Outcome.CANCELLED)
+            return Finished.CANCELLED
+        return Finished.STALE
+
+    def moved(self, now: int) -> dict[str, Any]:
+        """Return the row's new cells."""
+        verdict = self.verdict
+        state = target(verdict.move)
+        retried = verdict.move is Move.BACK_OFF
+        return {
+            "job": self.job,
+            "fence": self.fence,
+            "last_seq": self.last_seq,
+            "state": state,
+            "reason": verdict.reason,
+            "finished_at": now if state in ENDED else None,
+            "counts": int(verdict.counts),
+            "wake_at": verdict.wake_at,
+            "watch": "backoff" if retried else None,
+            "awake": 0 if retried else int(self.awake * MICROS),
+            "waiting_since": now if verdict.reason == Outcome.YIELDED else None,
+        }
+
+    def keep(self, tx: Transaction, outcome: Outcome) -> None:
+        """Append the receipt and the events of this attempt."""
+        add_receipt(tx, self.job, self.attempt, self.report, outcome)
+        for name, detail in self.events:
+            add_event(tx, self.job, self.run, name, detail)

@@ -1,0 +1,208 @@
+"""The lander thread: the only user of the write connection.
+
+    submit(operation, then) -> inbox -> one group: BEGIN IMMEDIATE, apply ..., COMMIT -> then(answer)
+
+Everything that waits goes into one group (50 ms at most), because a flush costs
+the same for one row and for a thousand. No answer counts before COMMIT has
+returned with the transaction still the one that was begun. A group in which anything fails is
+rolled back whole and each operation is redone alone (CONTRACTS K1).
+"""
+
+import os
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain, repeat
+from pathlib import Path
+from typing import Any, Final
+
+from landing.connect import WAIT_SECONDS, open_writer, store_path, translate
+from landing.errors import StoreBroken, StoreBusy, StoreError, StoreFull
+from landing.transaction import Operation, Transaction
+from landing.turnstile import Turnstile
+
+GROUP_SECONDS: Final = 0.05
+CHECKPOINT_BYTES: Final = 8 << 20
+RESTART_BYTES: Final = 64 << 20
+FULL_WAITS: Final = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
+
+Then = Callable[[Any], object]
+Item = tuple[Operation[Any], Then]
+
+
+class CommitLost(Exception):
+    """An operation ended the transaction that it ran in; nothing of the group counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """The answer of an operation that raised, alone, after its rollback."""
+
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """The clocks landing is given: `now` in microseconds UTC, `monotonic` in seconds."""
+
+    now: Callable[[], int]
+    monotonic: Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """What the lander waits for, or, when fatal, what ended it: a code and one line."""
+
+    code: str
+    text: str
+    fatal: bool = False
+
+
+class Lander:
+    """Group commit behind an inbox.
+
+    Args:
+        home: the folder of the store; it must hold one at this version's schema.
+        clocks: wall and monotonic time.
+        deliver: called in the lander thread with (then, answer) once an answer counts.
+        notice: called in the lander thread when the disk is full, the store is locked or broken.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        clocks: Clocks,
+        deliver: Callable[[Then, Any], object],
+        notice: Callable[[Notice], object],
+    ) -> None:
+        self._path = store_path(home)
+        self._clocks = clocks
+        self._deliver = deliver
+        self._notice = notice
+        self._inbox: queue.SimpleQueue[Item | None] = queue.SimpleQueue()
+        self._closing = threading.Event()
+        self._turnstile = Turnstile(home, clocks.monotonic, self._closing.wait)
+        self._db = open_writer(self._path)
+        self._db.execute("PRAGMA journal_size_limit = 0")
+        self._more = True
+        self._troubled = False
+        self._thread = threading.Thread(target=self._serve, name="lander", daemon=True)
+        self._thread.start()
+
+    def submit(self, operation: Operation[Any], then: Then) -> None:
+        """Queue an operation; `then(answer)` is delivered after its COMMIT. The answer is `Raised` if it raised."""
+        self._inbox.put((operation, then))
+
+    def close(self, timeout: float) -> bool:
+        """Finish what waits, close the store; tell whether the thread came back within `timeout` seconds."""
+        self._inbox.put(None)
+        self._thread.join(timeout)
+        self._closing.set()
+        return not self._thread.is_alive()
+
+    def _serve(self) -> None:
+        try:
+            while self._more and (first := self._inbox.get()) is not None:
+                self._land_group(first)
+        except StoreBroken as error:
+            self._notice(Notice(error.code, str(error), fatal=True))
+        finally:
+            self._db.close()
+            self._turnstile.close()
+
+    def _land_group(self, first: Item) -> None:
+        self._turnstile.step_aside()
+        taken: list[Item] = []
+        try:
+            answers = self._commit(self._group(first, taken))
+        except Exception:
+            answers = [self._commit_alone(operation) for operation, _ in taken]
+        for (_, then), answer in zip(taken, answers, strict=True):
+            self._deliver(then, answer)
+        self._checkpoint()
+
+    def _group(self, first: Item, taken: list[Item]) -> Iterator[Operation[Any]]:
+        """Yield `first` and then whatever waits, for at most 50 ms, noting in `taken` what was yielded."""
+        until = self._clocks.monotonic() + GROUP_SECONDS
+        item: Item | None = first
+        while item is not None:
+            taken.append(item)
+            yield item[0]
+            item = self._waiting() if self._clocks.monotonic() < until else None
+
+    def _waiting(self) -> Item | None:
+        """Return the next operation if one waits already; a request to close is remembered."""
+        try:
+            item = self._inbox.get_nowait()
+        except queue.Empty:
+            return None
+        self._more = item is not None
+        return item
+
+    def _commit(self, operations: Iterable[Operation[Any]]) -> list[Any]:
+        """Apply all in one transaction and return their answers; on any error nothing has happened."""
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            tx = Transaction(self._db, self._clocks.now())
+            answers = [self._apply(tx, operation) for operation in operations]
+            self._db.execute("COMMIT")
+        except BaseException:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise
+        self._troubled = False
+        return answers
+
+    def _apply(self, tx: Transaction, operation: Operation[Any]) -> Any:
+        answer = operation.apply(tx)
+        if not self._db.in_transaction:
+            raise CommitLost(f"{type(operation).__name__} ended the transaction it ran in")
+        return answer
+
+    def _commit_alone(self, operation: Operation[Any]) -> Any:
+        """Return the answer, or Raised; wait as long as the disk is full or the store is locked.
+
+        Raises:
+            StoreBroken: whether a COMMIT held is unknown.
+        """
+        for wait in chain(FULL_WAITS, repeat(FULL_WAITS[-1])):
+            try:
+                return self._commit([operation])[0]
+            except sqlite3.Error as error:
+                trouble = translate(error, self._path)
+                if isinstance(trouble, StoreBroken):
+                    raise trouble from error
+                if not isinstance(trouble, StoreBusy | StoreFull):
+                    return Raised(error)
+                self._warn_once(trouble)
+                self._closing.wait(wait)
+            except Exception as error:
+                return Raised(error)
+        raise AssertionError("the waits never end")
+
+    def _warn_once(self, trouble: StoreError) -> None:
+        if not self._troubled:
+            self._troubled = True
+            self._notice(Notice(trouble.code, f"{trouble}; going on by itself when it can"))
+
+    def _checkpoint(self) -> None:
+        """Fold the WAL back between groups, so that it neither grows nor is folded by others (CONTRACTS K8).
+
+        `journal_size_limit = 0` cuts the file at each restart, so its size is what it holds. A
+        reader that pins an old snapshot must not hold the lander up: no waiting here.
+        """
+        try:
+            size = os.stat(f"{self._path}-wal").st_size
+            if size > CHECKPOINT_BYTES:
+                mode = "RESTART" if size > RESTART_BYTES else "PASSIVE"
+                self._db.execute("PRAGMA busy_timeout = 0")
+                self._db.execute(f"PRAGMA wal_checkpoint({mode})").fetchall()
+        except OSError:
+            return
+        except sqlite3.Error as error:
+            if isinstance(trouble := translate(error, self._path), StoreBroken):
+                raise trouble from error
+        finally:
+            self._db.execute(f"PRAGMA busy_timeout = {int(WAIT_SECONDS * 1000)}")

@@ -1,0 +1,54 @@
+"""The append-only side: one receipt an attempt, and events (SPEC U10, B25)."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from landing import sql
+from landing.transaction import Transaction
+from policies.job import Outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What a receipt keeps. Mappings are stored as JSON; `log` is the capped tail."""
+
+    outcome: Outcome
+    error_code: str | None = None
+    error: Mapping[str, Any] | None = None
+    exit: Mapping[str, Any] | None = None
+    kill: Mapping[str, Any] | None = None
+    spent: int = 0
+    log: str = ""
+
+
+def add_receipt(tx: Transaction, job: int, attempt: int, report: Report, outcome: Outcome) -> None:
+    """Append the terminal fact of an attempt; a second one is ignored."""
+    tx.run(
+        sql.ADD_RECEIPT,
+        {
+            "attempt": attempt,
+            "job": job,
+            "outcome": outcome,
+            "now": tx.now,
+            "error_code": report.error_code,
+            "error": as_json(report.error),
+            "exit": as_json(report.exit),
+            "kill": as_json(report.kill),
+            "spent": report.spent,
+            "log": report.log,
+        },
+    )
+
+
+def add_event(
+    tx: Transaction, job: int | None, run: int | None, name: str, detail: Mapping[str, Any] | None = None
+) -> None:
+    """Append something that a person would want to read back."""
+    tx.run(sql.ADD_EVENT, {"now": tx.now, "job": job, "run": run, "name": name, "detail": as_json(detail)})
+
+
+def as_json(value: Mapping[str, Any] | None) -> str | None:
+    """Return a mapping as ASCII JSON, which holds NUL and surrogates harmlessly; None stays None."""
+    return None if value is None else json.dumps(dict(value))

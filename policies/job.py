@@ -1,0 +1,72 @@
+"""The vocabulary of a job: states, outcomes, resume modes, error codes.
+
+States and reasons are two vocabularies: a state says where a job is, a reason why.
+Times in rows are integer microseconds UTC; durations in settings are seconds.
+"""
+
+from enum import StrEnum
+from typing import Final
+
+
+class State(StrEnum):
+    """Where a job is (SPEC U1)."""
+
+    PENDING = "pending"
+    QUEUED = "queued"
+    LEASED = "leased"
+    RUNNING = "running"
+    DEFERRED = "deferred"
+    DONE = "done"
+    FAILED = "failed"
+    FAILED_OPTIONAL = "failed_optional"
+    SKIPPED = "skipped"
+    CANCELLED = "cancelled"
+
+
+IN_FLIGHT: Final = frozenset({State.LEASED, State.RUNNING})
+WAITING: Final = frozenset({State.PENDING, State.QUEUED, State.DEFERRED})
+ENDED: Final = frozenset(State) - IN_FLIGHT - WAITING
+
+
+class Outcome(StrEnum):
+    """How one attempt ended (CONTRACTS K15)."""
+
+    DONE = "done"
+    SKIPPED = "skipped"
+    FAILED = "failed"
+    DIED = "died"
+    TIMED_OUT = "timed_out"
+    MEMORY = "memory"
+    CANCELLED = "cancelled"
+    INTERRUPTED = "interrupted"
+    YIELDED = "yielded"
+
+
+class Resume(StrEnum):
+    """What a new attempt does with rows that already landed (CONTRACTS K4)."""
+
+    REPLAY = "replay"
+    CHECKPOINT = "checkpoint"
+    RESTART = "restart"
+
+
+class Disposition(StrEnum):
+    """How a compute half said that it ended when it raised (SPEC U6)."""
+
+    RETRY = "retry"
+    FAIL = "fail"
+    SKIP = "skip"
+    UNSTATED = "unstated"
+
+
+class Priority:
+    """Lower runs first (SPEC C72)."""
+
+    REACTIVE: Final = 0
+    INTERACTIVE: Final = 10
+    DEFAULT: Final = 50
+    BACKGROUND: Final = 100
+
+
+MICROS: Final = 1_000_000
+"""Microseconds in a second: the unit of every stored time."""

@@ -1,0 +1,40 @@
+"""laneway: a durable job supervisor for one machine.
+
+The public names are loaded when they are first used (PEP 562), so that a child
+which imports the user's application (`from supervisor import App`) loads
+neither the store nor the screens.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ipc.endings import Fail, Retry, Skip
+    from supervisor.api import App, Context, Job, Landing, Lane, Rows
+    from supervisor.client import Client
+
+__all__ = ["App", "Client", "Context", "Fail", "Job", "Landing", "Lane", "Retry", "Rows", "Skip"]
+
+_HOMES = {
+    "App": "supervisor.api",
+    "Client": "supervisor.client",
+    "Context": "supervisor.api",
+    "Fail": "ipc.endings",
+    "Job": "supervisor.api",
+    "Landing": "supervisor.api",
+    "Lane": "supervisor.api",
+    "Retry": "ipc.endings",
+    "Rows": "supervisor.api",
+    "Skip": "ipc.endings",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if (home := _HOMES.get(name)) is None:
+        raise AttributeError(f"module 'supervisor' has no attribute {name!r}")
+    from importlib import import_module  # noqa: PLC0415 - the whole point is to import late
+
+    return getattr(import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

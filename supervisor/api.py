@@ -1,0 +1,233 @@
+"""What an application declares: lanes, landers, reads, migrations.
+
+Imported by the supervisor and by every child, so this file imports no store and
+no screen. An `App` is a plain list of declarations; nothing runs here.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypedDict, TypeVar, Unpack, overload
+
+from policies.options import Options, options_from
+
+Cell = None | bool | int | float | str | bytes
+Row = TypeVar("Row")
+Row_co = TypeVar("Row_co", covariant=True)
+In = TypeVar("In")
+In_co = TypeVar("In_co", covariant=True)
+
+
+class Job(Protocol[In_co]):
+    """The job as both halves of a lane see it."""
+
+    @property
+    def id(self) -> int: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def payload(self) -> In_co: ...
+    @property
+    def key(self) -> str | None: ...
+    @property
+    def attempt(self) -> int:
+        """The number of this attempt, from 1."""
+
+
+class Log(Protocol):
+    """`ctx.log`: one line into the job's log tail."""
+
+    def __call__(self, message: str, /) -> None: ...
+
+
+class Context(Protocol):
+    """What a compute half may ask for. It belongs to one thread (CONTRACTS K13)."""
+
+    @property
+    def resume(self) -> str | None:
+        """The last mark that landed, or None (always None in a `restart` lane)."""
+
+    @property
+    def log(self) -> Log: ...
+
+    def checkpoint(self, mark: str) -> None:
+        """Say that everything yielded so far is complete up to `mark` (at most 16 KiB of text)."""
+
+    def read(self, query: "Read", /, **args: Any) -> Any:
+        """Run a registered read in the supervisor and return its answer; it sees landed rows only."""
+
+    def progress(self, done: int, total: int | None = None) -> None:
+        """Say how far the work is; shown to people, moves no clock."""
+
+    def spend(self, micros: int) -> None:
+        """Add to what this attempt has cost, in millionths of the currency."""
+
+
+class Rows(Protocol[Row_co]):
+    """The rows of one batch, as a sequence of what the compute half yielded."""
+
+    tuples: list[tuple[Any, ...]]
+
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[Row_co]: ...
+    def __getitem__(self, index: int, /) -> Row_co: ...
+
+
+class Landing(Protocol):
+    """The facade a lander writes through: inside the landing transaction, unable to commit it."""
+
+    def execute(self, sql: str, args: Sequence[Any] | Mapping[str, Any] = (), /) -> int:
+        """Run one statement and return how many rows it changed."""
+
+    def executemany(self, sql: str, rows: Iterable[Any], /) -> int:
+        """Run one statement for each row and return how many rows were changed."""
+
+    def query(self, sql: str, args: Sequence[Any] | Mapping[str, Any] = (), /) -> list[tuple[Any, ...]]:
+        """Return all rows of a SELECT."""
+
+    def enqueue(self, kind: str, payload: Any = None, /) -> int:
+        """Enqueue a job in this transaction and return its id."""
+
+
+class Queries(Protocol):
+    """What a read gets: a snapshot it cannot write to."""
+
+    def query(self, sql: str, args: Sequence[Any] | Mapping[str, Any] = (), /) -> list[tuple[Any, ...]]: ...
+
+
+class LaneOptions(TypedDict, total=False):
+    """Options of a lane; seconds and bytes. Defaults: `policies.options.Options`."""
+
+    batch_rows: int
+    batch_bytes: int
+    batch_deadline: float
+    start_deadline: float
+    job_deadline: float
+    grace: float
+    max_attempts: int
+    backoff: float
+    backoff_max: float
+    retry_on: tuple[type[BaseException], ...]
+    retry_safe: bool
+    resume: str
+    priority: int
+    env: Sequence[str]
+    nice: int
+
+
+@dataclass(slots=True)
+class Lane(Generic[In, Row]):
+    """A kind with a compute half (runs in the child) and a lander (runs in the landing transaction)."""
+
+    kind: str
+    compute: Callable[[Any, Any], Iterable[Row] | None]
+    declared: Mapping[str, Any]
+    rows: type | None = None
+    payload: type | None = None
+    land: Callable[[Any, Any, Any], None] | None = None
+
+    @property
+    def options(self) -> Options:
+        """The limits as declared here, before any settings file."""
+        return options_from(self.declared)
+
+    def lander(
+        self, fn: Callable[[Landing, Job[In], Rows[Row]], None], /
+    ) -> Callable[[Landing, Job[In], Rows[Row]], None]:
+        """Register `fn(db, job, rows)` as this lane's lander; it may run twice for a batch (CONTRACTS K1)."""
+        if self.land is not None:
+            raise ValueError(f"lane {self.kind!r} has a lander already")
+        self.land = fn
+        return fn
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A registered read: `fn(db, **args)` runs in the supervisor, for at most a second."""
+
+    name: str
+    fn: Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One numbered script over the application's own tables."""
+
+    number: int
+    sql: str
+
+
+@dataclass(slots=True)
+class App:
+    """An application: what `supervisor run --app MODULE:ATTR` loads."""
+
+    name: str
+    lanes: dict[str, Lane[Any, Any]] = field(default_factory=dict)
+    reads: dict[str, Read] = field(default_factory=dict)
+    migrations: list[Migration] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name.replace("_", "").replace("-", "").isalnum():
+            raise ValueError(f"an app's name is letters, digits, - and _, not {self.name!r}")
+
+    @overload
+    def lane(
+        self, kind: str, /, *, payload: type[In], rows: type | None = ..., **options: Unpack[LaneOptions]
+    ) -> Callable[[Callable[[Job[In], Context], Iterable[Row] | None]], Lane[In, Row]]: ...
+    @overload
+    def lane(
+        self, kind: str, /, *, rows: type | None = ..., **options: Unpack[LaneOptions]
+    ) -> Callable[
+        [Callable[[Job[dict[str, Any]], Context], Iterable[Row] | None]], Lane[dict[str, Any], Row]
+    ]: ...
+    def lane(
+        self, kind: str, /, *, payload: type | None = None, rows: type | None = None, **options: Any
+    ) -> Any:
+        """Declare a lane: decorate its compute half `fn(job, ctx)`, which yields rows.
+
+        Args:
+            kind: the name jobs are enqueued under.
+            payload: a type the payload is converted to (msgspec rules); None keeps plain JSON values.
+            rows: a `msgspec.Struct` type when the half yields instances of it; None for tuples or dicts.
+            options: see `LaneOptions`.
+
+        Raises:
+            ValueError: a bad name, a kind registered twice, or bad options, all complaints at once.
+        """
+        if not isinstance(kind, str) or not 0 < len(kind) <= 128 or not kind.isprintable() or " " in kind:
+            raise ValueError(f"a kind is 1 to 128 printable characters without spaces, not {kind!r}")
+        if kind in self.lanes:
+            raise ValueError(f"kind {kind!r} is registered twice in app {self.name!r}")
+        if "retry_on" in options:
+            options["retry_on"] = tuple(class_name(one) for one in options["retry_on"])
+        try:
+            options_from(options)
+        except ValueError as error:
+            raise ValueError(f"lane {kind!r}: " + "; ".join(str(error).splitlines())) from None
+
+        def declare(fn: Callable[[Any, Any], Iterable[Any] | None]) -> Lane[Any, Any]:
+            lane: Lane[Any, Any] = Lane(kind, fn, options, rows, payload)
+            self.lanes[kind] = lane
+            return lane
+
+        return declare
+
+    def read(self, fn: Callable[..., Any], /) -> Read:
+        """Register `fn(db, **args)` as a read that compute halves may ask for with `ctx.read`."""
+        name = fn.__name__
+        if name in self.reads:
+            raise ValueError(f"read {name!r} is registered twice in app {self.name!r}")
+        self.reads[name] = read = Read(name, fn)
+        return read
+
+    def migration(self, number: int, sql: str, /) -> None:
+        """Declare script `number` (1, 2, 3 ... without gaps); the supervisor runs each once, in order."""
+        if number != len(self.migrations) + 1:
+            raise ValueError(f"app {self.name!r}: migration {number} must be {len(self.migrations) + 1}")
+        self.migrations.append(Migration(number, sql))
+
+
+def class_name(one: type[BaseException]) -> str:
+    """Name an exception class as the wire does: module.qualname, builtins bare."""
+    if not (isinstance(one, type) and issubclass(one, BaseException)):
+        raise ValueError(f"retry_on holds exception classes, not {one!r}")
+    return one.__qualname__ if one.__module__ == "builtins" else f"{one.__module__}.{one.__qualname__}"

@@ -1,0 +1,183 @@
+"""What a supervisor can run: the built-in lanes and the user's application, checked as a whole.
+
+spec  --load-->  App  --checked-->  LoadedKind: lane, limits, reads, the profile of its children
+"""
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from ipc.appspec import load_app, search_last, split_spec
+from ipc.errors import AppError
+from policies.options import Options
+from supervisor.api import App, Lane, Read
+from supervisor.settings import Settings, options_for
+from supervisor.spelling import did_you_mean
+
+BUILT_IN: Final = "supervisor.lanes:app"
+NO_APP: Final = (
+    "no application; name one with --app FILE.py or MODULE, or as app in supervisor.toml"
+    " (for the built-in lanes alone: --app supervisor.lanes)"
+)
+
+Lander = Callable[[Any, Any, Any], None]
+
+
+class ApplicationRefused(Exception):
+    """The application cannot be run. `complaints` are all that is wrong, one line each."""
+
+    def __init__(self, complaints: list[str]) -> None:
+        super().__init__("\n".join(complaints))
+        self.complaints = tuple(complaints)
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """The world of a child; a kind takes only children of its own profile (CONTRACTS K13).
+
+    Attributes:
+        specs: the applications that the child loads.
+        env: environment variables passed besides those that every child gets.
+        nice: added to the child's niceness.
+    """
+
+    specs: tuple[str, ...]
+    env: tuple[str, ...]
+    nice: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedKind:
+    """A kind that can run here, with its two halves and the reads of its application."""
+
+    kind: str
+    lane: Lane[Any, Any]
+    lander: Lander
+    options: Options
+    profile: Profile
+    reads: Mapping[str, Read]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedApp:
+    """One application and the spec that it was loaded by."""
+
+    spec: str
+    app: App
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """All that one supervisor runs: its applications in loading order, and their kinds by name."""
+
+    apps: tuple[LoadedApp, ...]
+    kinds: Mapping[str, LoadedKind]
+
+    @property
+    def name(self) -> str:
+        """Return the spec that people know it by."""
+        return self.apps[-1].spec
+
+    def declarations(self) -> Iterator[tuple[str, dict[str, Options]]]:
+        """Yield each application's name with the limits of its kinds, as a store keeps them."""
+        for loaded in self.apps:
+            yield loaded.app.name, {kind: self.kinds[kind].options for kind in loaded.app.lanes}
+
+
+def load_application(settings: Settings) -> Application:
+    """Load the built-in lanes and the application that the settings name.
+
+    Raises:
+        ApplicationRefused: none is named, it does not load (with file and line), or all that is wrong in it.
+    """
+    if settings.app is None:
+        raise ApplicationRefused([NO_APP])
+    built_in, named = load(BUILT_IN, settings.folder), load(settings.app, settings.folder)
+    application = checked((built_in,) if named.app is built_in.app else (built_in, named), settings)
+    if complaints := unknown_sections(application, settings):
+        raise ApplicationRefused(complaints)
+    return application
+
+
+def builtin_application(settings: Settings) -> Application:
+    """Load the built-in lanes alone: what `index` needs, whatever the user's application is up to.
+
+    Raises:
+        ApplicationRefused: the settings give them limits that they cannot have.
+    """
+    return checked((load(BUILT_IN, settings.folder),), settings)
+
+
+def load(spec: str, folder: Path) -> LoadedApp:
+    """Load one application, `folder` searched where its children will search it: last.
+
+    Raises:
+        ApplicationRefused: it does not load, or is no App.
+    """
+    source, _ = split_spec(spec)
+    if source.endswith(".py"):
+        search_last(str(Path(source).parent))
+    search_last(str(folder))
+    try:
+        with redirect_stdout(sys.stderr):  # what it prints while it loads must not end up in somebody's JSON
+            app = load_app(spec)
+    except AppError as error:
+        raise ApplicationRefused([str(error)]) from error
+    if not isinstance(app, App):
+        raise ApplicationRefused([f"app {spec!r} is a {type(app).__name__}, not a supervisor.App"])
+    return LoadedApp(spec, app)
+
+
+def checked(apps: tuple[LoadedApp, ...], settings: Settings) -> Application:
+    """Put loaded applications together.
+
+    Raises:
+        ApplicationRefused: a name or a kind that two of them have, or a lane that cannot run.
+    """
+    complaints = same_names(apps)
+    kinds: dict[str, LoadedKind] = {}
+    for loaded in apps:
+        for kind, lane in loaded.app.lanes.items():
+            if kind in kinds:
+                complaints.append(
+                    f"kind {kind!r} of {loaded.spec} is one of {kinds[kind].profile.specs[0]} too; rename it"
+                )
+            elif lane.land is None:
+                complaints.append(
+                    f"lane {kind!r} of {loaded.spec} has no lander; nobody would write its rows"
+                )
+            else:
+                kinds[kind] = loaded_kind(loaded, lane, lane.land, settings)
+    if complaints:
+        raise ApplicationRefused(complaints)
+    return Application(apps, kinds)
+
+
+def same_names(apps: tuple[LoadedApp, ...]) -> list[str]:
+    """Complain about a name that two applications have: their migrations are counted by it."""
+    seen: dict[str, str] = {}
+    return [
+        f"app name {loaded.app.name!r} of {loaded.spec} is the name of {first} too; rename it"
+        for loaded in apps
+        if (first := seen.setdefault(loaded.app.name, loaded.spec)) != loaded.spec
+    ]
+
+
+def loaded_kind(loaded: LoadedApp, lane: Lane[Any, Any], lander: Lander, settings: Settings) -> LoadedKind:
+    """Give a lane its limits and the profile of the children that may run it."""
+    options = options_for(lane, settings)
+    profile = Profile((loaded.spec,), options.env, options.nice)
+    return LoadedKind(lane.kind, lane, lander, options, profile, loaded.app.reads)
+
+
+def unknown_sections(application: Application, settings: Settings) -> list[str]:
+    """Complain about every [kinds.X] whose X is no kind here; it would silently limit nothing."""
+    return [
+        f"{settings.file}: [kinds.{kind}] is no kind here{did_you_mean(kind, application.kinds)};"
+        f" kinds here: {', '.join(sorted(application.kinds))}"
+        for kind in settings.kinds
+        if kind not in application.kinds
+    ]

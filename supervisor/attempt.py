@@ -1,0 +1,137 @@
+"""One attempt in flight: what was received, what landed, which clocks run, and how it ended.
+
+    Assigned --Started--> working --ending--> (child gone, landings answered) --> finished
+
+The first ending wins, except that a cancel overrides and a refused batch overrides `Done`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from ipc.errors import ProtocolError
+from ipc.messages import FRAME_LIMIT, Batch
+from landing.jobs import Claimed
+from policies import deadlines
+from policies.deadlines import Clocks
+from policies.job import Outcome
+from policies.options import Options
+from policies.retry import Ended
+from supervisor.application import LoadedKind
+from supervisor.ending import Ending
+from supervisor.pool import Worker
+from supervisor.view import JobView
+
+WINDOW_BATCHES: Final = 8
+WINDOW_BYTES: Final = FRAME_LIMIT
+
+
+@dataclass(slots=True)
+class Attempt:
+    """The state of one claim; times are monotonic seconds."""
+
+    claimed: Claimed
+    loaded: LoadedKind
+    options: Options
+    worker: Worker
+    clocks: Clocks
+    view: JobView
+    started: bool = False
+    received_seq: int = 0
+    landed_seq: int = 0
+    rows: int = 0
+    done: int | None = None
+    total: int | None = None
+    spent: int = 0
+    reads: int = 0
+    ack_due: bool = False
+    listening: bool = True
+    unanswered: dict[int, int] = field(default_factory=dict)
+    ending: Ending | None = None
+    finish_sent: Ending | None = None
+    settled: bool = False
+
+    def __post_init__(self) -> None:
+        self.received_seq = self.landed_seq = self.claimed.landed_seq
+
+    @property
+    def batches(self) -> int:
+        """How many batches of this attempt have landed."""
+        return self.landed_seq - self.claimed.landed_seq
+
+    def take(self, batch: Batch, now: float) -> None:
+        """Take in a whole batch: check order, count and credit, restart the batch clock.
+
+        Raises:
+            ProtocolError: the child broke a rule; nothing of this batch counts.
+        """
+        if not self.started or batch.seq != self.received_seq + 1:
+            raise ProtocolError("order", f"batch {batch.seq} came when {self.received_seq + 1} was due")
+        if batch.count > self.options.batch_rows and self.options.resume != "checkpoint":
+            raise ProtocolError("rows", f"{batch.count} rows in a batch, {self.options.batch_rows} are allowed")
+        if len(self.unanswered) >= WINDOW_BATCHES:
+            raise ProtocolError("credit", f"more than {WINDOW_BATCHES} batches without an answer")
+        size = len(memoryview(batch.rows))
+        if self.unanswered and sum(self.unanswered.values()) + size > WINDOW_BYTES:
+            raise ProtocolError("credit", f"more than {WINDOW_BYTES} bytes without an answer")
+        self.received_seq = batch.seq
+        self.unanswered[batch.seq] = size
+        self.spent = max(self.spent, batch.spent)
+        self.note_progress(batch.done, batch.total)
+        self.clocks = deadlines.received(self.clocks, now)
+        self.tick_credit(now)
+
+    def note_progress(self, done: int | None, total: int | None) -> None:
+        """Keep what the child said about how far it is."""
+        self.done = self.done if done is None else done
+        self.total = self.total if total is None else total
+
+    def answered(self, seq: int, now: float) -> None:
+        """A landing was answered, whatever the answer: its credit is free."""
+        self.unanswered.pop(seq, None)
+        self.tick_credit(now)
+
+    def tick_credit(self, now: float) -> None:
+        """Run the batch clock only while the child can work (CONTRACTS K5)."""
+        free = len(self.unanswered) < WINDOW_BATCHES and sum(self.unanswered.values()) < WINDOW_BYTES
+        step = deadlines.resumed if free and not self.reads else deadlines.stopped
+        self.clocks = step(self.clocks, now)
+
+    def end(self, ending: Ending) -> None:
+        """Note how it ended, if it has not ended yet."""
+        if self.ending is None:
+            self.ending = ending
+
+    def override(self, ending: Ending) -> None:
+        """Note an ending that wins over the one before: a cancel, or a batch that was refused after Done."""
+        if self.ending is not None and self.ending.outcome is Outcome.CANCELLED:
+            return
+        self.ending = ending
+        self.listening = False
+
+    def may_finish(self) -> bool:
+        """Tell whether the receipt can be written now: `Done` at once, the rest when nothing is under way."""
+        if self.ending is None or self.finish_sent is self.ending or self.settled:
+            return False
+        if self.finish_sent is not None:
+            return False
+        if self.ending.outcome is Outcome.DONE:
+            return True
+        return not self.unanswered and (self.ending.by_word or self.worker.gone)
+
+    def ended(self) -> Ended:
+        """Return the facts that the verdict is made from."""
+        assert self.ending is not None
+        return Ended(
+            outcome=self.ending.outcome,
+            disposition=self.ending.disposition,
+            bases=self.ending.bases,
+            retry_after=self.ending.retry_after,
+            started=self.started,
+            landed=self.batches > 0,
+        )
+
+
+def with_own_limits(options: Options, own: Mapping[str, Any]) -> Options:
+    """Return the kind's limits with the job's own over them."""
+    return replace(options, **own) if own else options

@@ -1,0 +1,260 @@
+"""A store seen from outside a supervisor: enqueue, look, cancel, wait. The command line calls the same.
+
+    enqueue: check -> one transaction (declare, insert) -> COMMIT -> ring the doorbell
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypedDict, Unpack
+
+from ipc.doorbell import ring
+from landing import views
+from landing.cancel import Cancel, Cancelled
+from landing.errors import NoStore
+from landing.jobs import Enqueue, Enqueued, Register, UnknownKind
+from landing.store import Store
+from landing.transaction import Transaction
+from policies.job import ENDED
+from policies.options import Options, complaint_about
+from policies.payload import PayloadRefused, payload_text
+from supervisor import sensors
+from supervisor.api import App
+from supervisor.application import Application
+from supervisor.lock import is_live
+from supervisor.spelling import did_you_mean
+
+POLL_SECONDS: Final = 0.1
+OWN_LIMITS: Final = ("batch_deadline", "start_deadline", "job_deadline")
+
+
+class EnqueueOptions(TypedDict, total=False):
+    """What a job may bring of its own; deadlines in seconds, 0 switches one off."""
+
+    priority: int
+    tag: str
+    batch_deadline: float
+    start_deadline: float
+    job_deadline: float
+
+
+@dataclass(frozen=True, slots=True)
+class JobRef:
+    """A job in the store; `outcome` is `created`."""
+
+    id: int
+    outcome: str
+
+
+class OptionRefused(ValueError):
+    """An option of a job is unknown or has a bad value; the message says which and why."""
+
+
+class WaitedTooLong(TimeoutError):
+    """Jobs had not ended when the time was up; `ids` are theirs."""
+
+    def __init__(self, ids: list[int]) -> None:
+        super().__init__(f"not ended yet: {', '.join(f'#{one}' for one in ids)}")
+        self.ids = tuple(ids)
+
+
+@dataclass(frozen=True, slots=True)
+class EnqueueAll:
+    """Declare kinds, then insert jobs: all or nothing, in one transaction."""
+
+    declare: tuple[Register, ...]
+    jobs: tuple[Enqueue, ...]
+
+    def apply(self, tx: Transaction) -> list[Enqueued]:
+        """Return the answers in order.
+
+        Raises:
+            UnknownKind: a job's kind is declared nowhere; nothing was inserted.
+        """
+        for register in self.declare:
+            register.apply(tx)
+        return [job.apply(tx) for job in self.jobs]
+
+
+class Client:
+    """Asks and tells the store of a home folder.
+
+    Args:
+        home: the folder itself (`home/store.db`). Enqueueing makes the store, looking never does.
+        app: an App, or a whole Application with its settings; its kinds are declared in the
+            store by the next enqueue. Without one, the store's own kinds and the built-in ones are known.
+    """
+
+    def __init__(self, home: str | Path, app: App | Application | None = None) -> None:
+        self.home = Path(home).absolute()
+        self._declare = tuple(registers(app))
+
+    def enqueue(self, kind: str, payload: Any = None, /, **options: Unpack[EnqueueOptions]) -> JobRef:
+        """Queue one job and return it once it is committed.
+
+        Args:
+            kind: a declared kind.
+            payload: plain JSON, at most 1 MiB of text.
+            options: see `EnqueueOptions`.
+
+        Raises:
+            PayloadRefused: the payload is not strict JSON or too large.
+            OptionRefused: an option is unknown or has a bad value.
+            UnknownKind: nobody has declared the kind; the message lists those there are.
+            StoreError: the store cannot be made or written.
+        """
+        return self.enqueue_many(kind, [payload], **options)[0]
+
+    def enqueue_many(
+        self, kind: str, payloads: Iterable[Any], /, **options: Unpack[EnqueueOptions]
+    ) -> list[JobRef]:
+        """Queue one job for each payload, all in one transaction; see `enqueue`."""
+        jobs = tuple(job_of(kind, payload_text(payload), options) for payload in payloads)
+        if not jobs:
+            return []
+        try:
+            answers = self._store().write(EnqueueAll(self._declare, jobs))
+        except (NoStore, UnknownKind):
+            declare = self._declarations(kind)
+            store = Store(self.home, sensors.now_micros, create_missing=True)
+            answers = store.write(EnqueueAll(declare, jobs))
+        ring(self.home)
+        return [JobRef(answer.id, answer.outcome) for answer in answers]
+
+    def _declarations(self, kind: str) -> tuple[Register, ...]:
+        """Return what must be declared so that `kind` is known; a store is made only for a known one."""
+        from supervisor.lanes import app as built_in  # noqa: PLC0415 - only a new store asks
+
+        if kind in built_in.lanes:
+            return (*self._declare, *registers(built_in))
+        own = {name for register in self._declare for name in register.kinds}
+        if kind not in own:
+            known = {*own, *built_in.lanes, *self.kinds()}
+            hint = did_you_mean(kind, known)
+            raise UnknownKind(kind, f'unknown kind "{kind}"{hint}; kinds here: {", ".join(sorted(known))}')
+        return self._declare
+
+    def kinds(self) -> dict[str, dict[str, Any]]:
+        """Return the kinds that the store knows, each with its app and options; none where there is no store."""
+        try:
+            with self._read() as db:
+                return views.kinds(db)
+        except NoStore:
+            return {}
+
+    def cancel(self, job: int) -> Cancelled:
+        """Cancel a job; see `wait` to wait for the end of its child.
+
+        Raises:
+            JobNotFound: no such job.
+            InvalidTransition: it is done or skipped.
+        """
+        store = self._store()
+        answer = store.write(Cancel(job, sensors.fence(), live=is_live(self.home)))
+        ring(self.home)
+        return answer
+
+    def job(self, job: int) -> dict[str, Any]:
+        """Return one job's row, with its result.
+
+        Raises:
+            JobNotFound: no such job.
+        """
+        with self._read() as db:
+            return views.job(db, job)
+
+    def jobs(
+        self, *, state: str | None = None, kind: str | None = None, before: int | None = None, limit: int = 50
+    ) -> list[dict[str, Any]]:
+        """Return jobs, newest first, at most `limit` (1 to 1000); `before` is an id and starts below it."""
+        with self._read() as db:
+            return views.jobs(db, state=state, kind=kind, before=before, limit=limit)
+
+    def attempts(self, job: int) -> list[dict[str, Any]]:
+        """Return a job's attempts with their receipts, first to last."""
+        with self._read() as db:
+            return views.attempts(db, job)
+
+    def logs(self, job: int) -> str:
+        """Return the tail of what the job's last finished attempt printed, "" before there is one.
+
+        Raises:
+            JobNotFound: no such job.
+        """
+        with self._read() as db:
+            views.job(db, job)
+            return next((one["log"] for one in reversed(views.attempts(db, job)) if one["log"]), "")
+
+    def wait(self, ids: Iterable[int], timeout: float | None = None) -> list[dict[str, Any]]:
+        """Wait until all these jobs have ended and return their rows, in the order of `ids`.
+
+        Args:
+            ids: job ids.
+            timeout: seconds; None waits for ever.
+
+        Raises:
+            JobNotFound: no such job.
+            WaitedTooLong: some had not ended in time.
+        """
+        until = None if timeout is None else sensors.monotonic() + timeout
+        for rows in self.watch(ids):
+            left = [row["id"] for row in rows if row["state"] not in ENDED]
+            if not left:
+                return rows
+            if until is not None and sensors.monotonic() >= until:
+                raise WaitedTooLong(left)
+        raise AssertionError("a watch has no end")
+
+    def watch(self, ids: Iterable[int]) -> Iterator[list[dict[str, Any]]]:
+        """Yield the rows of these jobs ten times a second, for ever; they are read anew when the store changed.
+
+        Raises:
+            JobNotFound: no such job.
+        """
+        wanted, asleep = list(ids), threading.Event()
+        seen, rows = -1, []
+        with self._read() as db:
+            while True:
+                if (version := views.data_version(db)) != seen:
+                    seen, rows = version, [views.job(db, one) for one in wanted]
+                yield rows
+                asleep.wait(POLL_SECONDS)
+
+    def _store(self) -> Store:
+        return Store(self.home, sensors.now_micros)
+
+    @contextmanager
+    def _read(self) -> Iterator[Any]:
+        with self._store().read() as db:
+            yield db
+
+
+def registers(app: App | Application | None) -> Iterator[Register]:
+    """Yield what declares an application's kinds in a store."""
+    if isinstance(app, Application):
+        for name, kinds in app.declarations():
+            yield Register(name, kinds)
+    elif app is not None:
+        yield Register(app.name, {kind: lane.options for kind, lane in app.lanes.items()})
+
+
+def job_of(kind: str, payload: str, options: Mapping[str, Any]) -> Enqueue:
+    """Check one job's options and return the operation that inserts it.
+
+    Raises:
+        OptionRefused: one is unknown or has a bad value.
+    """
+    own = {name: value for name, value in options.items() if name not in {"priority", "tag"}}
+    for name in own:
+        if name not in OWN_LIMITS:
+            raise OptionRefused(f"a job has no option {name!r}{did_you_mean(name, EnqueueOptions.__annotations__)}")
+    priority, tag = options.get("priority"), options.get("tag")
+    checked = own if priority is None else {**own, "priority": priority}
+    for name, value in checked.items():
+        if complaint := complaint_about(name, value):
+            raise OptionRefused(complaint)
+    if tag is not None and (not isinstance(tag, str) or not 0 < len(tag) <= 128 or not tag.isprintable()):
+        raise OptionRefused(f"tag must be 1 to 128 printable characters, not {tag!r}")
+    return Enqueue(kind=kind, payload=payload, priority=priority, tag=tag, options=own)

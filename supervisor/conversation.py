@@ -1,0 +1,179 @@
+"""What passes between one attempt and the world: the child's messages in, landings out, answers back.
+
+    child --Batch--> Land --> lander --Landed--> count, ack
+    child --Read---> question --> reader --> ReadReply
+    child --Done, Failed, Yielded--> the attempt's ending
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ipc.errors import ChannelFull, ProtocolError
+from ipc.messages import Ack, Batch, Done, Failed, Progress, Read, ReadReply, Ready, Run, Started, Stop, Up, Yielded
+from landing.batches import Land, Landed
+from landing.jobs import Start
+from landing.lander import Lander, Raised
+from landing.reader import Reader
+from policies import deadlines
+from policies.job import Outcome
+from supervisor import events
+from supervisor.attempt import Attempt
+from supervisor.ending import Ending, landing_failed, raised, refused
+from supervisor.pool import Pool
+from supervisor.questions import answer, question, refusal
+from supervisor.rows import rows_of
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What dispatch is given: who it is, its clocks and dice, and whom it tells."""
+
+    run: int
+    pid: int
+    slots: int
+    monotonic: Callable[[], float]
+    now: Callable[[], int]
+    fence: Callable[[], str]
+    report: events.Report
+
+
+class Conversation:
+    """Carries out what messages and answers ask for. `step(attempt)` is called after each change."""
+
+    def __init__(
+        self, world: World, pool: Pool, lander: Lander, reader: Reader, step: Callable[[Attempt], None]
+    ) -> None:
+        self._world = world
+        self._pool = pool
+        self._lander = lander
+        self._reader = reader
+        self._step = step
+
+    def send(self, attempt: Attempt, message: Run | Ack | ReadReply | Stop) -> None:
+        """Queue a message to the child; one that leaves too much unread is refused."""
+        try:
+            self._pool.send(attempt.worker, message)
+        except ChannelFull:
+            self.refuse(attempt, "unread", "the worker does not read what it is sent")
+
+    def take(self, attempt: Attempt, message: Up) -> None:
+        """Take one message.
+
+        Raises:
+            ProtocolError: it breaks a rule of the wire.
+        """
+        match message:
+            case Started():
+                self._started(attempt)
+            case Batch():
+                self._batch(attempt, message)
+            case Progress():
+                attempt.note_progress(message.done, message.total)
+                if message.replayed:
+                    attempt.clocks = deadlines.received(attempt.clocks, self._world.monotonic())
+            case Read():
+                self._read(attempt, message)
+            case Done() | Failed() | Yielded():
+                self._word(attempt, message)
+            case Ready():
+                raise ProtocolError("order", "Ready came from a child at work")
+
+    def _started(self, attempt: Attempt) -> None:
+        if attempt.started:
+            raise ProtocolError("order", "Started came twice")
+        attempt.started = True
+        claimed = attempt.claimed
+        self._world.report(events.JobStarted(claimed.job, claimed.kind, claimed.number))
+        self._lander.submit(
+            Start(claimed.job, claimed.fence), lambda held: None if held is True else self.lost(attempt)
+        )
+
+    def _batch(self, attempt: Attempt, batch: Batch) -> None:
+        attempt.take(batch, self._world.monotonic())
+        claimed, lane = attempt.claimed, attempt.loaded.lane
+        assert lane.land is not None, "a kind without a lander is not loaded"
+        land = Land(
+            job=claimed.job,
+            fence=claimed.fence,
+            seq=batch.seq,
+            count=batch.count,
+            point={"mark": batch.point.mark, "skip": batch.point.skip, "digest": batch.point.digest},
+            done=batch.done,
+            total=batch.total,
+            spent=batch.spent,
+            rows=lambda: rows_of(batch, lane.rows),
+            land=lane.land,
+            view=attempt.view,
+        )
+        self._lander.submit(land, lambda reply: self._landed(attempt, land, reply))
+
+    def _read(self, attempt: Attempt, read: Read) -> None:
+        if attempt.reads:
+            raise ProtocolError("order", "a read came while one was unanswered")
+        asked = question(read, attempt.loaded.reads)
+        if isinstance(asked, str):
+            self.send(attempt, refusal(read.id, asked))
+            return
+        attempt.reads += 1
+        attempt.tick_credit(self._world.monotonic())
+        self._reader.submit(*asked, lambda reply: self._answered(attempt, answer(read.id, reply)))
+
+    def _answered(self, attempt: Attempt, reply: ReadReply) -> None:
+        attempt.reads -= 1
+        attempt.tick_credit(self._world.monotonic())
+        if not attempt.worker.gone:
+            self.send(attempt, reply)
+
+    def _word(self, attempt: Attempt, message: Done | Failed | Yielded) -> None:
+        if not attempt.started or message.last_seq != attempt.received_seq:
+            raise ProtocolError(
+                "order", f"the last batch was {attempt.received_seq}, the child says {message.last_seq}"
+            )
+        attempt.spent = max(attempt.spent, message.spent)
+        match message:
+            case Done():
+                attempt.end(Ending(outcome=Outcome.DONE, by_word=True, result=message.result))
+            case Failed():
+                attempt.end(raised(message))
+            case Yielded():
+                attempt.end(Ending(outcome=Outcome.YIELDED, by_word=True))
+        attempt.listening = False
+        self._pool.dismiss(attempt.worker)
+
+    def refuse(self, attempt: Attempt, code: str, text: str) -> None:
+        """End an attempt whose worker broke a rule: it is killed and nothing more of it is read."""
+        attempt.end(refused(code, text))
+        attempt.listening = False
+        self._pool.stop(attempt.worker, grace=0.0)
+
+    # --- what the lander says
+
+    def _landed(self, attempt: Attempt, land: Land, reply: Any) -> None:
+        attempt.answered(land.seq, self._world.monotonic())
+        match reply:
+            case Landed.LANDED:
+                self._count(attempt, land)
+            case Landed.STALE if attempt.ending is None or attempt.ending.outcome is Outcome.DONE:
+                self._world.report(events.StaleBatch(land.job, land.seq))
+                self.lost(attempt)
+            case Raised(error) if attempt.ending is None or attempt.ending.code not in {"lander", "row_type"}:
+                attempt.override(landing_failed(error))
+                self._pool.stop(attempt.worker, grace=attempt.options.grace)
+        self._step(attempt)
+
+    def _count(self, attempt: Attempt, land: Land) -> None:
+        attempt.landed_seq = land.seq
+        attempt.rows += land.count
+        attempt.ack_due = True
+        claimed = attempt.claimed
+        self._world.report(
+            events.BatchLanded(
+                claimed.job, claimed.kind, attempt.rows, attempt.batches, attempt.done, attempt.total
+            )
+        )
+
+    def lost(self, attempt: Attempt) -> None:
+        """The fence is dead: only a cancel does that to an attempt of ours."""
+        attempt.override(Ending(outcome=Outcome.CANCELLED, code="cancelled"))
+        self._pool.stop(attempt.worker, grace=attempt.options.grace)

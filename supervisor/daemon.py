@@ -1,0 +1,219 @@
+"""One life of a supervisor: lock, store, threads, the loop, and the way out.
+
+    lock -> schema -> desk (lander, reader) -> run opened, orphans settled -> loop ... -> drain -> run closed
+"""
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from typing import Final
+
+from ipc.child import Command
+from ipc.doorbell import Doorbell
+from landing.jobs import Register, Renew
+from landing.migrate import MigrateApp, create
+from landing.runs import CloseRun, Opened, OpenRun
+from supervisor import events, sensors
+from supervisor.application import Application, Profile
+from supervisor.desk import Desk, open_desk
+from supervisor.conversation import World
+from supervisor.dispatch import Dispatch
+from supervisor.lock import SupervisorLock
+from supervisor.loop import READ, Loop
+from supervisor.pool import Pool, command_for
+from supervisor.seek import Seeker, ignore
+from supervisor.settings import Settings, environment
+
+RENEW_SECONDS: Final = 30.0
+LOOK_SECONDS: Final = 1.0
+MARKER: Final = "LANEWAY_MARKER"
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """Why a run ended: idle, stopped, interrupted, broken or app_start_failed; `detail` is one line."""
+
+    ended: str
+    detail: str = ""
+
+
+def serve(application: Application, settings: Settings, *, until_idle: bool, report: events.Report) -> Served:
+    """Run jobs until told to stop, or until nothing is left to do.
+
+    Args:
+        application: the kinds that can run.
+        settings: the home, the number of workers, the children's folder.
+        until_idle: end when no job is queued, in flight or waiting for its backoff.
+        report: told what happens, on this thread.
+
+    Raises:
+        LockHeld: another supervisor holds the store.
+        StoreError: the store cannot be used, or an application's migration does not run.
+    """
+    home = settings.home
+    create(home, sensors.now_micros())
+    with ExitStack() as stack:
+        lock = SupervisorLock(home, sensors.monotonic, threading.Event().wait)
+        stack.callback(lock.release)
+        loop = stack.enter_context(closing(Loop(sensors.monotonic)))
+        bell = stack.enter_context(closing(Doorbell(home)))
+        desk = stack.enter_context(open_desk(home, loop, report))
+        marker = sensors.fence()
+        opened = open_run(desk, application, marker)
+        daemon = Daemon(application, settings, Parts(loop, bell, desk, lock, report), opened, marker)
+        with daemon.signals():
+            return daemon.run(until_idle=until_idle)
+
+
+def open_run(desk: Desk, application: Application, marker: str) -> Opened:
+    """Bring the schema of each application up to date, declare the kinds, settle what a dead run left."""
+    for loaded in application.apps:
+        desk.ask(MigrateApp(loaded.app.name, [one.sql for one in loaded.app.migrations]))
+    for name, kinds in application.declarations():
+        desk.ask(Register(name, kinds))
+    return desk.ask(OpenRun(pid=os.getpid(), boot=sensors.boot_id(), version=version("laneway"), marker=marker))
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a run is made of before its first turn."""
+
+    loop: Loop
+    bell: Doorbell
+    desk: Desk
+    lock: SupervisorLock
+    report: events.Report
+
+
+class Daemon:
+    """Drives the parts: one turn after another until the run is over."""
+
+    def __init__(
+        self, application: Application, settings: Settings, parts: Parts, opened: Opened, marker: str
+    ) -> None:
+        self._parts = parts
+        self._settings = settings
+        self._marker = marker
+        self._run = opened.run
+        world = World(
+            run=opened.run,
+            pid=os.getpid(),
+            slots=settings.max_workers,
+            monotonic=sensors.monotonic,
+            now=sensors.now_micros,
+            fence=sensors.fence,
+            report=parts.report,
+        )
+        self._pool = Pool(parts.loop, settings.max_workers + 1, self._command, sensors.monotonic)
+        self._dispatch = Dispatch(world, self._pool, parts.desk.lander, parts.desk.reader)
+        self._seeker = Seeker(world, application.kinds, self._pool, self._dispatch, parts.desk.lander)
+        self._pool.listener = self._dispatch
+        self._dispatch.freed = self._seeker.look_again
+        self._looked_at = self._renewed_at = sensors.monotonic()
+        self._stops = 0
+        self._warned: set[Profile] = set()
+        parts.loop.watch(parts.bell.fileno(), READ, self._rang)
+        parts.report(
+            events.RunStarted(opened.run, world.pid, world.slots, application.name, opened.orphans)
+        )
+
+    def run(self, *, until_idle: bool) -> Served:
+        """Turn until it is over; then every child has been reaped and the run is closed, unless the store broke."""
+        while (ended := self._ended(until_idle=until_idle)) is None:
+            lost = self._parts.loop.turn(min(self._due(), default=float("inf")))
+            self._turned(sensors.monotonic(), lost)
+        self._seeker.stop()
+        self._pool.stop_all(idle_only=ended.ended != "broken")
+        while self._pool.alive():
+            self._parts.loop.turn(self._pool.climb(sensors.monotonic()) or float("inf"))
+            self._pool.look_for_exits()
+        if ended.ended != "broken":
+            self._parts.desk.ask(CloseRun(self._run))
+        return ended
+
+    def _turned(self, now: float, lost: float) -> None:
+        """Do what each turn owes: clocks, ladders, the look around, the next claim."""
+        self._dispatch.tick(now, lost)
+        self._pool.climb(now)
+        self._pool.look_for_exits()
+        if now - self._looked_at >= LOOK_SECONDS:
+            self._looked_at = now
+            self._look_around(now)
+        self._seeker.turn()
+
+    def _look_around(self, now: float) -> None:
+        """Once a second: show life, see what others committed, renew leases, say which app does not start."""
+        self._parts.lock.touch()
+        if self._parts.desk.changed():
+            self._seeker.look_again()
+            self._dispatch.find_cancels()
+        if len(self._dispatch) and now - self._renewed_at >= RENEW_SECONDS:
+            self._renewed_at = now
+            self._parts.desk.lander.submit(Renew(self._run), ignore)
+        for profile in self._pool.held.keys() - self._warned:
+            self._warned.add(profile)
+            self._parts.report(events.Warned("app_start_failed", self._start_failure(profile)))
+
+    def _rang(self, _events: int) -> None:
+        if self._parts.bell.drain():
+            self._seeker.look_again()
+            self._dispatch.find_cancels()
+
+    def _due(self) -> Iterator[float]:
+        yield self._looked_at + LOOK_SECONDS
+        yield from self._dispatch.next_due()
+        for due in (self._pool.climb(sensors.monotonic()), self._seeker.next_due()):
+            if due is not None:
+                yield due
+
+    def _ended(self, *, until_idle: bool) -> Served | None:
+        """Say why the run is over, or None."""
+        if (broken := self._parts.desk.broken) is not None:
+            return Served("broken", broken.text)
+        if self._stops:
+            over = not len(self._dispatch) and self._seeker.settled
+            return Served("interrupted" if self._stops > 1 else "stopped") if over else None
+        if not until_idle or not self._seeker.idle:
+            return None
+        if self._pool.held:
+            return Served("app_start_failed", self._start_failure(next(iter(self._pool.held))))
+        return Served("idle")
+
+    def _start_failure(self, profile: Profile) -> str:
+        complaint = self._pool.held[profile]
+        why = complaint.message if complaint else "the child ended before it was ready"
+        return f"children of {', '.join(profile.specs)} do not start: {why}"
+
+    def _command(self, profile: Profile) -> Command:
+        command = command_for(
+            profile, python=sys.executable, environ=environment(None), folder=self._settings.folder
+        )
+        return replace(command, env={**command.env, MARKER: self._marker})
+
+    # --- signals
+
+    @contextmanager
+    def signals(self) -> Iterator[None]:
+        """Take SIGTERM, SIGINT and SIGHUP as requests to stop; only the main thread can."""
+        if threading.current_thread() is not threading.main_thread():
+            with nullcontext():
+                yield
+            return
+        with self._parts.loop.signals((signal.SIGTERM, signal.SIGINT, signal.SIGHUP), self.stop):
+            yield
+
+    def stop(self) -> None:
+        """The first time: finish the batches, yield, stop. Again: stop now."""
+        self._stops += 1
+        self._parts.report(events.Stopping(self._stops > 1))
+        self._seeker.stop()
+        if self._stops == 1:
+            self._dispatch.drain()
+            self._pool.stop_all(idle_only=True)
+        else:
+            self._dispatch.stop_now()

@@ -1,0 +1,81 @@
+"""The store's threads as the loop sees them: questions to the lander, reads, and what others committed."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from landing import views
+from landing.connect import open_reader, store_path
+from landing.errors import StoreBroken, StoreError
+from landing.lander import Clocks, Lander, Notice, Raised
+from landing.reader import Reader
+from landing.transaction import Operation
+from supervisor import events, sensors
+from supervisor.loop import Loop
+
+CLOSE_SECONDS: Final = 10.0
+
+Reply = TypeVar("Reply")
+
+
+class Desk:
+    """Lander and reader of one home. Their answers, and the lander's notices, arrive on the loop thread."""
+
+    def __init__(self, home: Path, loop: Loop, report: events.Report) -> None:
+        self._loop = loop
+        self._report = report
+        self.broken: Notice | None = None
+        self._outside = open_reader(store_path(home))
+        self._seen = views.data_version(self._outside)
+        self.reader = Reader(home, sensors.monotonic, loop.post)
+        self.lander = Lander(
+            home,
+            Clocks(sensors.now_micros, sensors.monotonic),
+            loop.post,
+            lambda notice: loop.post(self._noticed, notice),
+        )
+
+    def ask(self, operation: Operation[Reply]) -> Reply:
+        """Have one operation done before anything else happens: for the start and the end of a run.
+
+        Raises:
+            StoreError: it failed, or the store broke.
+        """
+        answers: list[Any] = []
+        self.lander.submit(operation, answers.append)
+        while not answers:
+            if self.broken is not None:
+                raise StoreBroken(self.broken.code, self.broken.text)
+            self._loop.turn(float("inf"))
+        if not isinstance(answers[0], Raised):
+            return answers[0]  # type: ignore[no-any-return]
+        error = answers[0].error
+        raise error if isinstance(error, StoreError) else StoreError("store", f"the store refused: {error}")
+
+    def changed(self) -> bool:
+        """Tell whether anybody else has committed since the last call."""
+        before, self._seen = self._seen, views.data_version(self._outside)
+        return before != self._seen
+
+    def _noticed(self, notice: Notice) -> None:
+        self._report(events.Warned(notice.code, notice.text))
+        if notice.fatal:
+            self.broken = notice
+
+    def close(self) -> None:
+        """Finish what waits and close the store; a thread that does not come back is left behind."""
+        self.reader.close(CLOSE_SECONDS)
+        if not self.lander.close(CLOSE_SECONDS):
+            self._report(events.Warned("lander_stuck", f"the lander did not come back in {CLOSE_SECONDS:g} s"))
+        self._outside.close()
+
+
+@contextmanager
+def open_desk(home: Path, loop: Loop, report: events.Report) -> Iterator[Desk]:
+    """Start the threads; end them on the way out."""
+    desk = Desk(home, loop, report)
+    try:
+        yield desk
+    finally:
+        desk.close()

@@ -1,0 +1,200 @@
+"""From a claimed job to its receipt: one value, the attempt, walks through named steps.
+
+    place -> [message ...] -> end -> finish -> settled
+                               ^
+                               +-- the child's word, its exit, a clock, a cancel, a stop
+
+Nothing here waits. Landings and receipts go to the lander's inbox and come back as calls on
+the loop thread; kills go up the pool's ladder and never wait for the store.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ipc.errors import ProtocolError
+from ipc.messages import FRAME_LIMIT, Ack, ResumePoint, Run, Stop, Up
+from landing.cancel import FindCancels
+from landing.finish import Finish, Finished
+from landing.jobs import Claimed
+from landing.lander import Lander, Raised
+from landing.reader import Reader
+from policies import deadlines
+from policies.job import Outcome
+from supervisor import events
+from supervisor.application import LoadedKind
+from supervisor.attempt import Attempt, with_own_limits
+from supervisor.conversation import Conversation, World
+from supervisor.ending import Ending, timed_out
+from supervisor.pool import Pool, Worker
+from supervisor.receipt import ended_event, finish_of
+from supervisor.view import point_for, view_of
+
+
+class Dispatch:
+    """The attempts in flight. All calls come from the loop thread."""
+
+    def __init__(self, world: World, pool: Pool, lander: Lander, reader: Reader) -> None:
+        self._world = world
+        self._pool = pool
+        self._lander = lander
+        self._talk = Conversation(world, pool, lander, reader, self._step)
+        self._attempts: dict[Worker, Attempt] = {}
+        self._stop_at: float | None = None
+        self.freed: Callable[[], None] = lambda: None
+
+    def __len__(self) -> int:
+        return len(self._attempts)
+
+    # --- begin
+
+    def place(self, claimed: Claimed, loaded: LoadedKind, worker: Worker) -> None:
+        """Give a claimed job to a ready child and start its clocks."""
+        options = with_own_limits(loaded.options, claimed.options)
+        clocks = deadlines.began(self._world.monotonic(), claimed.awake)
+        attempt = Attempt(claimed, loaded, options, worker, clocks, view_of(claimed, loaded.lane))
+        self._attempts[worker] = attempt
+        mark, skip, digest = point_for(options.resume, (claimed.mark, claimed.skip, claimed.digest))
+        self._talk.send(
+            attempt,
+            Run(
+                job=claimed.job,
+                kind=claimed.kind,
+                payload=claimed.payload,
+                number=claimed.number,
+                key=claimed.key,
+                resume=options.resume,
+                point=ResumePoint(mark, skip, digest),
+                landed_seq=claimed.landed_seq,
+                batch_rows=options.batch_rows,
+                batch_bytes=options.batch_bytes,
+            ),
+        )
+
+    # --- what children say (supervisor.pool.Listener)
+
+    def message(self, worker: Worker, message: Up) -> None:
+        """Take one message of a busy child."""
+        attempt = self._attempts.get(worker)
+        if attempt is None or not attempt.listening:
+            return
+        try:
+            self._talk.take(attempt, message)
+        except ProtocolError as error:
+            self.broke(worker, error)
+        self._step(attempt)
+
+    def ready(self) -> None:
+        """A child can take work now."""
+        self.freed()
+
+    def broke(self, worker: Worker, error: ProtocolError) -> None:
+        """A busy child broke a rule of the wire: it is killed and nothing more of it is read."""
+        if (attempt := self._attempts.get(worker)) is not None:
+            self._talk.refuse(attempt, error.code, error.detail)
+            self._step(attempt)
+
+    def hung_up(self, worker: Worker) -> None:
+        """A busy child closed its channel: if it does not end by itself, it is made to."""
+        if (attempt := self._attempts.get(worker)) is not None and attempt.ending is None:
+            self._pool.stop(worker, grace=attempt.options.grace)
+
+    def gone(self, worker: Worker) -> None:
+        """A child has been reaped (or given up as unkillable): judge what is not judged yet."""
+        if (attempt := self._attempts.get(worker)) is not None:
+            attempt.end(Ending(outcome=Outcome.DIED, code="died"))
+            self._step(attempt)
+        self.freed()
+
+    # --- the end
+
+    def _step(self, attempt: Attempt) -> None:
+        """Write the receipt as soon as nothing more can change it."""
+        if not attempt.may_finish():
+            self._release(attempt)
+            return
+        attempt.finish_sent = attempt.ending
+        finish = finish_of(attempt, self._world.run, self._world.now(), self._world.monotonic())
+        self._lander.submit(finish, lambda reply: self._finished(attempt, finish, reply))
+
+    def _finished(self, attempt: Attempt, finish: Finish, reply: Any) -> None:
+        overridden = attempt.finish_sent is not attempt.ending
+        attempt.finish_sent = None
+        if reply is Finished.STALE and overridden:
+            self._step(attempt)
+            return
+        attempt.settled = True
+        if reply in {Finished.HELD, Finished.CANCELLED}:
+            self._world.report(ended_event(attempt, finish, cancelled=reply is Finished.CANCELLED))
+        else:
+            why = reply.error if isinstance(reply, Raised) else "its fence is dead"
+            self._world.report(events.Warned("late_completion", f"job #{finish.job}: no receipt: {why}"))
+        self._release(attempt)
+
+    def _release(self, attempt: Attempt) -> None:
+        """Free the slot once the receipt is written and the child is gone."""
+        if attempt.settled and attempt.worker.gone and self._attempts.pop(attempt.worker, None) is not None:
+            self.freed()
+
+    # --- clocks, cancels, stops
+
+    def tick(self, now: float, lost: float) -> None:
+        """Check every clock; `lost` seconds in which nobody ran are taken off first (CONTRACTS K5)."""
+        for attempt in list(self._attempts.values()):
+            if lost > 1.0:
+                attempt.clocks = deadlines.slept(attempt.clocks, lost)
+            if attempt.ending is None and self._is_overdue(attempt, now):
+                self._judge_overdue(attempt)
+            if attempt.ack_due and not attempt.worker.gone:
+                attempt.ack_due = False
+                self._talk.send(attempt, Ack(attempt.landed_seq))
+        if self._stop_at is not None and now >= self._stop_at:
+            self.stop_now()
+
+    def _is_overdue(self, attempt: Attempt, now: float) -> bool:
+        return deadlines.overdue(attempt.clocks, attempt.options, now) is not None
+
+    def _judge_overdue(self, attempt: Attempt) -> None:
+        """Read one more frame limit of what is there; only a batch in it saves the child."""
+        self._pool.listen(attempt.worker, FRAME_LIMIT)
+        over = deadlines.overdue(attempt.clocks, attempt.options, self._world.monotonic())
+        if over is not None and attempt.ending is None:
+            attempt.end(timed_out(over))
+            self._pool.stop(attempt.worker, grace=attempt.options.grace)
+
+    def next_due(self) -> Iterator[float]:
+        """Yield the times at which `tick` has something to do."""
+        for attempt in self._attempts.values():
+            due = deadlines.first_due(attempt.clocks, attempt.options)
+            if attempt.ending is None and due is not None:
+                yield due.at
+        if self._stop_at is not None:
+            yield self._stop_at
+
+    def find_cancels(self) -> None:
+        """Ask which attempts were cancelled from outside, and end them."""
+        if self._attempts:
+            self._lander.submit(FindCancels(self._world.run), self._cancelled)
+
+    def _cancelled(self, pairs: Any) -> None:
+        if isinstance(pairs, Raised):
+            return
+        for attempt in list(self._attempts.values()):
+            if (attempt.claimed.job, attempt.claimed.number) in pairs and not attempt.settled:
+                self._talk.lost(attempt)
+                self._step(attempt)
+
+    def drain(self) -> None:
+        """Ask every child to yield; what has not by its grace is stopped."""
+        grace = 0.0
+        for attempt in self._attempts.values():
+            grace = max(grace, attempt.options.grace)
+            self._talk.send(attempt, Stop("the supervisor stops"))
+        self._stop_at = self._world.monotonic() + grace
+
+    def stop_now(self) -> None:
+        """End every attempt at once; interrupted is not failed."""
+        self._stop_at = None
+        for attempt in list(self._attempts.values()):
+            attempt.end(Ending(outcome=Outcome.INTERRUPTED, code="interrupted"))
+            self._pool.stop(attempt.worker, grace=0.0)
+            self._step(attempt)

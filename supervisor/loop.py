@@ -1,0 +1,102 @@
+"""The one wait of the supervisor: descriptors, posted calls, and a limit of a second.
+
+Everything that happens on the loop thread happens in a callback of `turn`. Other threads
+hand their answers over with `post`; signal handlers leave a note by waking it.
+"""
+
+import os
+import selectors
+import signal
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Final
+
+MAX_WAIT: Final = 1.0
+READ: Final = selectors.EVENT_READ
+WRITE: Final = selectors.EVENT_WRITE
+
+Callback = Callable[[int], None]
+
+
+class Loop:
+    """Waits in one place; see the module. Args: `monotonic` in seconds."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._selector = selectors.DefaultSelector()
+        self._posted: deque[tuple[Callable[[Any], object], Any]] = deque()
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_read, False)
+        os.set_blocking(self._wake_write, False)
+        self._alive = monotonic()
+        self.watch(self._wake_read, READ, self._drain_wakes)
+
+    def watch(self, fd: int, events: int, callback: Callback) -> None:
+        """Call `callback(events)` whenever `fd` is ready; watching again changes the events."""
+        try:
+            self._selector.modify(fd, events, callback)
+        except KeyError:
+            self._selector.register(fd, events, callback)
+
+    def unwatch(self, fd: int) -> None:
+        """Stop watching `fd`; unwatched descriptors are ignored."""
+        with suppress(KeyError):
+            self._selector.unregister(fd)
+
+    def post(self, call: Callable[[Any], object], answer: Any) -> None:
+        """Have `call(answer)` run on the loop thread; safe from any thread."""
+        self._posted.append((call, answer))
+        self._wake()
+
+    def turn(self, until: float) -> float:
+        """Wait until something happens, `until` (monotonic) comes, or a second passes; run the callbacks.
+
+        Returns:
+            Seconds that were lost beyond the wait: the machine slept, we were stopped, or a
+            callback of the last turn held the thread.
+        """
+        start = self._monotonic()
+        lost = start - self._alive
+        wait = 0.0 if self._posted else min(MAX_WAIT, max(0.0, until - start))
+        ready = self._selector.select(wait)
+        lost = max(lost, self._monotonic() - start - wait)
+        for key, events in ready:
+            if key.fd in self._selector.get_map():
+                key.data(events)
+        for _ in range(len(self._posted)):
+            call, answer = self._posted.popleft()
+            call(answer)
+        self._alive = self._monotonic()
+        return max(0.0, lost)
+
+    @contextmanager
+    def signals(self, numbers: Iterable[int], call: Callable[[], None]) -> Iterator[None]:
+        """Run `call` on the loop thread for each signal that comes; put the old handlers back at the end."""
+
+        def note(_number: int, _frame: object) -> None:
+            self._posted.append((lambda _none: call(), None))
+
+        old = {number: signal.signal(number, note) for number in numbers}
+        old_fd = signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
+        try:
+            yield
+        finally:
+            signal.set_wakeup_fd(old_fd)
+            for number, handler in old.items():
+                signal.signal(number, handler)
+
+    def close(self) -> None:
+        """Close what belongs to the loop."""
+        self._selector.close()
+        os.close(self._wake_read)
+        os.close(self._wake_write)
+
+    def _wake(self) -> None:
+        with suppress(BlockingIOError):
+            os.write(self._wake_write, b"\0")
+
+    def _drain_wakes(self, _events: int) -> None:
+        with suppress(BlockingIOError):
+            while os.read(self._wake_read, 4096):
+                pass

@@ -1,0 +1,124 @@
+"""What an attempt leaves behind: the facts of its end as a Finish, pure but for the child's last words."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ipc.child import Child, Exit
+from ipc.ladder import Rung
+from landing.finish import Finish
+from landing.ledger import Report
+from policies import deadlines
+from policies.job import Outcome
+from policies.retry import Verdict, judge
+from policies.transitions import Move, target
+from supervisor import events
+from supervisor.attempt import Attempt
+from supervisor.ending import Ending
+from supervisor.pool import Worker
+
+CLOSED_LOG: Final = 1 << 20
+
+
+def finish_of(attempt: Attempt, run: int, now: int, monotonic: float) -> Finish:
+    """Return the operation that ends an attempt whose ending is known.
+
+    Args:
+        attempt: it has an ending.
+        run: the run's id.
+        now: microseconds UTC, for the verdict's backoff.
+        monotonic: seconds, for the time that counts toward job_deadline.
+    """
+    ending, claimed = attempt.ending, attempt.claimed
+    assert ending is not None
+    verdict = judge(attempt.ended(), attempt.options, claimed.failures, now)
+    report = report_of(attempt, ending)
+    return Finish(
+        job=claimed.job,
+        attempt=claimed.attempt,
+        number=claimed.number,
+        run=run,
+        fence=claimed.fence,
+        last_seq=attempt.received_seq if ending.outcome is Outcome.DONE else attempt.landed_seq,
+        verdict=named(verdict, report),
+        report=report,
+        result=ending.result,
+        awake=deadlines.awake(attempt.clocks, monotonic),
+        events=(("killed", report.kill),) if report.kill else (),
+    )
+
+
+def named(verdict: Verdict, report: Report) -> Verdict:
+    """Give a failed job its reason in words; other moves keep theirs."""
+    if verdict.move is not Move.FAIL:
+        return verdict
+    return Verdict(verdict.move, reason_line(report), verdict.wake_at, verdict.counts)
+
+
+def reason_line(report: Report) -> str:
+    """Say in one line why an attempt did not succeed."""
+    error = report.error or {}
+    kind, text = str(error.get("type") or ""), str(error.get("message") or "")
+    line = f"{kind}: {text}" if kind and text else kind or text or report.outcome
+    return line.splitlines()[0][:300]
+
+
+def report_of(attempt: Attempt, ending: Ending) -> Report:
+    """Gather what the receipt keeps."""
+    worker = attempt.worker
+    worker.child.log.drain(CLOSED_LOG)
+    died = ending.outcome is Outcome.DIED
+    return Report(
+        outcome=ending.outcome,
+        error_code=ending.code,
+        error=death(worker.child) if died and ending.error is None else ending.error,
+        exit=exit_facts(worker.child.exit),
+        kill=kill_facts(worker, ending),
+        spent=attempt.spent,
+        log=worker.child.log.text(),
+    )
+
+
+def death(child: Child) -> Mapping[str, Any]:
+    """Say how a child ended that never said how its job did; a crash leaves its stack."""
+    text = f"the worker died: {child.exit}" if child.exit else "the worker hung up"
+    return {"type": "", "message": text, "traceback": child.stack()}
+
+
+def exit_facts(ended: Exit | None) -> Mapping[str, Any] | None:
+    """Return the exit code and signal, or None while the process lives."""
+    return None if ended is None else {"code": ended.code, "signal": ended.signal}
+
+
+def kill_facts(worker: Worker, ending: Ending) -> Mapping[str, Any] | None:
+    """Return the durable record of a kill: which limit, how long it took, where it was stuck, who survived."""
+    if worker.climb is None or ending.by_word or worker.climb.last is None:
+        return None
+    climb, overdue = worker.climb, ending.overdue
+    graced = climb.grace if climb.last is not Rung.TERM else 0.0
+    return {
+        "reason": overdue.clock if overdue else ending.code or ending.outcome,
+        "deadline_s": overdue.limit if overdue else None,
+        "grace_s": climb.grace,
+        "rung": climb.last,
+        "took_ms": round((worker.gone_at - climb.decided) * 1000, 1),
+        "late_ms": round((worker.gone_at - climb.decided - graced) * 1000, 1),
+        "stack": worker.child.stack(),
+        "survivors": [worker.child.pid] if worker.abandoned else [],
+    }
+
+
+def ended_event(attempt: Attempt, finish: Finish, *, cancelled: bool) -> events.AttemptEnded:
+    """Return what a person is told about an end."""
+    claimed, verdict, report = attempt.claimed, finish.verdict, finish.report
+    return events.AttemptEnded(
+        job=claimed.job,
+        kind=claimed.kind,
+        attempt=claimed.number,
+        outcome=Outcome.CANCELLED if cancelled else report.outcome,
+        state="cancelled" if cancelled else target(verdict.move),
+        reason=verdict.reason,
+        error=reason_line(report) if report.error else "",
+        kill=report.kill,
+        rows=attempt.rows,
+        wake_at=verdict.wake_at,
+    )
