@@ -3,7 +3,7 @@
 The folder of a FILE and then the current folder are searched last, so that they shadow
 nothing. A FILE is loaded under its stem as the module's name, whatever else is on the path.
 """
-# ruff: noqa: PTH - importing pathlib would cost every child 3 ms
+# Importing pathlib would cost every child 3 ms.
 
 import os
 import sys
@@ -119,4 +119,6 @@ def find_place(error: BaseException) -> tuple[str | None, int | None]:
 def is_foreign(frame: FrameType) -> bool:
     """Tell whether a frame belongs to us, to the standard library or to an installed package."""
     package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
-    return package in OURS or package in sys.stdlib_module_names or "site-packages" in frame.f_code.co_filename
+    if package in OURS or package in sys.stdlib_module_names:
+        return True
+    return "site-packages" in frame.f_code.co_filename

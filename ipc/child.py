@@ -57,20 +57,21 @@ class Exit:
 
 
 def pruned(environ: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
-    """Return the environment of a child: the few that all get, those that its kind names, a fixed hash seed."""
+    """Return a child's environment: what all get, what its kind names, and a fixed hash seed."""
     passed = {name: environ[name] for name in (*ALWAYS_PASSED, *names) if name in environ}
     return passed | {"PYTHONHASHSEED": "0"}
 
 
 class Child:
-    """A started child. Call from the loop thread only: the parent-death signal follows the starting thread."""
+    """A started child. Call from one lasting thread: the parent-death signal follows the starting thread."""
 
     def __init__(self, command: Command) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         log_read, log_write = os.pipe2(os.O_CLOEXEC) if hasattr(os, "pipe2") else os.pipe()
-        self._stack = open_stack()
+        self._stack: int | None = open_stack()
+        self._stacks = ""
         try:
-            self._process = self._start(command, theirs, log_write)
+            self._process = self._start(command, theirs, log_write, self._stack)
         except BaseException:
             ours.close()
             os.close(log_read)
@@ -88,8 +89,10 @@ class Child:
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, self.pid, command.nice)
 
-    def _start(self, command: Command, theirs: socket.socket, log: int) -> subprocess.Popen[bytes]:
-        options = ["--channel", str(theirs.fileno()), "--stack", str(self._stack), "--parent", str(os.getpid())]
+    def _start(
+        self, command: Command, theirs: socket.socket, log: int, stack: int
+    ) -> subprocess.Popen[bytes]:
+        options = ["--channel", str(theirs.fileno()), "--stack", str(stack), "--parent", str(os.getpid())]
         return subprocess.Popen(  # noqa: S603 - our own module under our own interpreter
             [*command.argv, *options, *command.tail],
             env=dict(command.env),
@@ -97,7 +100,7 @@ class Child:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            pass_fds=(theirs.fileno(), self._stack),
+            pass_fds=(theirs.fileno(), stack),
             start_new_session=True,
         )
 
@@ -130,16 +133,20 @@ class Child:
         return pages * os.sysconf("SC_PAGE_SIZE") / (1 << 30)
 
     def stack(self) -> str:
-        """Return the stacks that it dumped, at most 64 KiB of text."""
-        return os.pread(self._stack, STACK_BYTES, 0).decode("utf-8", "backslashreplace")
+        """Return the stacks that it dumped, at most 64 KiB of text; they are kept after `close`."""
+        if self._stack is not None:
+            self._stacks = os.pread(self._stack, STACK_BYTES, 0).decode("utf-8", "backslashreplace")
+        return self._stacks
 
     def close(self) -> None:
-        """Let go of all descriptors of a child that is gone."""
+        """Let go of all descriptors of a child that is gone; its stacks and its log stay readable."""
+        self.stack()
         self.channel.close()
         self.log.close()
-        os.close(self._stack)
-        if self.pidfd is not None:
-            os.close(self.pidfd)
+        for fd in (self._stack, self.pidfd):
+            if fd is not None:
+                os.close(fd)
+        self._stack = self.pidfd = None
 
 
 def has_exited(pid: int) -> bool:

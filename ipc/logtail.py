@@ -28,7 +28,7 @@ class LogTail:
 
     def drain(self, budget: int) -> bool:
         """Read at most `budget` bytes of what is there; tell whether there may be more."""
-        while budget > 0:
+        while budget > 0 and not self.closed:
             try:
                 chunk = os.read(self._fd, min(READ_BYTES, budget))
             except BlockingIOError:
@@ -42,15 +42,16 @@ class LogTail:
             self._total += len(chunk)
             self._tail += chunk
             del self._tail[: -self._keep]
-        return True
+        return not self.closed
 
     def text(self) -> str:
-        """Return the tail as text; a first line says how much is missing. Bytes that are no UTF-8 are escaped."""
+        """Return the tail as text, what is no UTF-8 escaped; a first line says how much is missing."""
         text = self._tail.decode("utf-8", "backslashreplace")
         if (dropped := self._total - len(self._tail)) > 0:
             return f"... {dropped} bytes before this are not kept ...\n{text}"
         return text
 
     def close(self) -> None:
-        """Stop listening."""
+        """Stop listening; the text stays."""
+        self.closed = True
         os.close(self._fd)

@@ -1,4 +1,4 @@
-"""Landing one batch: fence, lander, resume point, counters and lease in one transaction (CONTRACTS K1, K2)."""
+"""Landing one batch: fence, lander, resume point, counters, lease: one transaction (CONTRACTS K1, K2)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class LanderRaised(Exception):
     """The application's lander raised; `cause` is its exception."""
 
     def __init__(self, cause: BaseException) -> None:
-        super().__init__(str(cause))
+        super().__init__(f"the lander raised {type(cause).__name__}")
         self.cause = cause
 
 
@@ -55,7 +55,8 @@ class Land:
 
         Raises:
             RowsRefused: the rows do not decode.
-            LanderRaised: the lander raised.
+            LanderRaised: the lander raised, be it SystemExit.
+            sqlite3.Error: the store had no room or broke while the lander wrote.
         """
         moved = {
             "job": self.job,
@@ -70,12 +71,17 @@ class Land:
         if tx.one(sql.LAND, moved | dict(self.point)) is None:
             return Landed.STALE
         if self.count:
-            rows = self.rows()
-            try:
-                self.land(Facade(tx.db, enqueuer(tx)), self.view, rows)
-            except Exception as error:
-                raise LanderRaised(error) from error
+            self.run_lander(tx, self.rows())
         return Landed.LANDED
+
+    def run_lander(self, tx: Transaction, rows: Any) -> None:
+        """Let the lander write; what the store itself lacked (room) is raised as such, not as its failure."""
+        try:
+            self.land(Facade(tx, enqueuer(tx)), self.view, rows)
+        except BaseException as error:
+            raise tx.trouble or LanderRaised(error) from error
+        if tx.trouble is not None:
+            raise tx.trouble
 
 
 def enqueuer(tx: Transaction) -> Callable[[str, Any], int]:

@@ -7,7 +7,8 @@ from landing.errors import InvalidTransition, JobNotFound
 from landing.ledger import add_event
 from landing.runs import settle_orphans
 from landing.transaction import Transaction
-from policies.job import IN_FLIGHT, State
+from policies.job import IN_FLIGHT, State, as_id
+from policies.verdict import Judge
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,7 @@ class Cancel:
     job: int
     fence: str
     live: bool
+    judge: Judge
 
     def apply(self, tx: Transaction) -> Cancelled:
         """Cancel or mark.
@@ -37,15 +39,16 @@ class Cancel:
             JobNotFound: no such job.
             InvalidTransition: the job is done or skipped.
         """
-        if (row := tx.one(sql.JOB_STATE, (self.job,))) is None:
-            raise JobNotFound(str(self.job), f"no job #{self.job}")
+        if (row := tx.one(sql.JOB_STATE, (as_id(self.job),))) is None:
+            raise JobNotFound(self.job)
         args = {"job": self.job, "fence": self.fence, "now": tx.now}
         state = State(row["state"])
         if state is State.CANCELLED:
             return Cancelled(self.job, state)
         if state in IN_FLIGHT:
             tx.run(sql.CANCEL_IN_FLIGHT, args)
-            add_event(tx, self.job, None, "cancel_requested")
+            if row["cancel_requested_at"] is None:
+                add_event(tx, self.job, row["run_id"], "cancel_requested")
             return Cancelled(self.job, "cancelling") if self.live else self.settled(tx)
         if tx.one(sql.CANCEL_WAITING, args) is None:
             raise InvalidTransition(str(self.job), f"job #{self.job} is {state} and cannot be cancelled")
@@ -53,7 +56,7 @@ class Cancel:
 
     def settled(self, tx: Transaction) -> Cancelled:
         """Nobody is left to end the attempt: write its receipt here."""
-        settle_orphans(tx, run=None, only=self.job)
+        settle_orphans(tx, self.judge, only=self.job)
         return Cancelled(self.job, State.CANCELLED)
 
 

@@ -17,6 +17,7 @@ from landing.errors import NoStore, StoreBroken, StoreBusy, StoreError, StoreFul
 
 STORE: Final = "store.db"
 WAIT_SECONDS: Final = 30.0
+SQLITE_VERSION: Final = sqlite3.sqlite_version_info
 PRAGMAS: Final = (
     ("journal_mode", "WAL", "wal"),
     ("synchronous", "FULL", 2),
@@ -113,11 +114,13 @@ def open_reader(path: Path, *, wait: float = 5.0) -> sqlite3.Connection:
 
 @contextmanager
 def translated(path: Path) -> Iterator[None]:
-    """Turn what sqlite3 raises into this room's errors (SPEC A4)."""
+    """Turn what sqlite3 raises, also about a value that it cannot hold, into this room's errors (SPEC A4)."""
     try:
         yield
     except sqlite3.Error as error:
         raise translate(error, path) from error
+    except (OverflowError, UnicodeEncodeError) as error:
+        raise StoreError(str(path), f"{path}: a value cannot be stored: {error}") from error
 
 
 @contextmanager

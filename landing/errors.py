@@ -1,4 +1,4 @@
-"""What the store says when it cannot: (code, subject) pairs (SPEC A4, A5). No sqlite3 error leaves this room."""
+"""What the store says when it cannot: (code, subject) pairs (SPEC A4, A5); sqlite3 errors stay inside."""
 
 
 class StoreError(Exception):
@@ -35,10 +35,14 @@ class StoreBroken(StoreError):
     """The outcome of a commit is unknown or the file is damaged; the next start re-derives."""
 
 
-class JobNotFound(StoreError):
-    """No job has this id."""
+class JobNotFound(StoreError, KeyError):
+    """No job has this id (a KeyError by SPEC C95)."""
 
     code = "job_not_found"
+    __str__ = StoreError.__str__  # KeyError's own would put the line in quotes
+
+    def __init__(self, job: int) -> None:
+        super().__init__(str(job), f"no job #{job}")
 
 
 class InvalidTransition(StoreError):

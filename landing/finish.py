@@ -9,8 +9,8 @@ from landing import sql
 from landing.ledger import Report, add_event, add_receipt
 from landing.transaction import Transaction
 from policies.job import ENDED, MICROS, Outcome
-from policies.retry import Verdict
 from policies.transitions import Move, target
+from policies.verdict import Verdict
 
 
 class Finished(StrEnum):
@@ -39,7 +39,7 @@ class Finish:
 
     def apply(self, tx: Transaction) -> Finished:
         """Move the row, then append the receipt; a second receipt is ignored (SPEC B25)."""
-        if tx.one(sql.FINISH, self.moved(tx.now)) is not None:
+        if tx.one(sql.FINISH[self.verdict.move], self.moved(tx.now)) is not None:
             self.keep(tx, self.report.outcome)
             if self.result is not None and self.verdict.move is Move.COMPLETE:
                 tx.run(sql.SET_RESULT, {"job": self.job, "body": self.result})
@@ -52,15 +52,13 @@ class Finish:
     def moved(self, now: int) -> dict[str, Any]:
         """Return the row's new cells."""
         verdict = self.verdict
-        state = target(verdict.move)
         retried = verdict.move is Move.BACK_OFF
         return {
             "job": self.job,
             "fence": self.fence,
             "last_seq": self.last_seq,
-            "state": state,
             "reason": verdict.reason,
-            "finished_at": now if state in ENDED else None,
+            "finished_at": now if target(verdict.move) in ENDED else None,
             "counts": int(verdict.counts),
             "wake_at": verdict.wake_at,
             "watch": "backoff" if retried else None,

@@ -1,16 +1,15 @@
 """Operations on a job from enqueue to start: register, enqueue, claim, start, renew."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from landing import sql
 from landing.errors import StoreError
 from landing.transaction import Transaction
-from policies.job import MICROS, Priority, State
+from policies.job import MICROS, Head, Priority, State
 from policies.options import Options
-from policies.priority import Head, in_claim_order
 
 LEASE_SECONDS = 60.0
 
@@ -127,7 +126,8 @@ class ClaimReply:
 class Claim:
     """Take the best queued job of the `ready` kinds; `loaded` are the kinds this supervisor can run.
 
-    One `now` stamps both ends of the lease (SPEC C83). `fence` is 128 random bits, in hex.
+    `order(heads, now)` puts the heads into claim order, `fence` is 128 random bits in
+    hex. One `now` stamps both ends of the lease (SPEC C83).
     """
 
     run: int
@@ -135,7 +135,7 @@ class Claim:
     fence: str
     ready: frozenset[str]
     loaded: frozenset[str]
-    take: bool = True
+    order: Callable[[Iterable[Head], int], list[Head]]
 
     def apply(self, tx: Transaction) -> ClaimReply:
         """Wake what is due, look at the heads of the groups, take the first that fits."""
@@ -145,10 +145,10 @@ class Claim:
             for row in tx.all(sql.HEADS)
             if row["kind"] in self.loaded
         ]
-        ordered = in_claim_order(heads, tx.now)
+        ordered = self.order(heads, tx.now)
         fits = next((head for head in ordered if head.kind in self.ready), None)
         wanted = next((head.kind for head in ordered if head.kind not in self.ready), None)
-        claimed = self.take_head(tx, fits) if fits is not None and self.take else None
+        claimed = self.take_head(tx, fits) if fits is not None else None
         wake = tx.one(sql.NEXT_WAKE)
         return ClaimReply(claimed, wanted, wake[0] if wake else None)
 

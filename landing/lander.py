@@ -8,7 +8,6 @@ returned with the transaction still the one that was begun. A group in which any
 rolled back whole and each operation is redone alone (CONTRACTS K1).
 """
 
-import os
 import queue
 import sqlite3
 import threading
@@ -18,22 +17,20 @@ from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, Final
 
-from landing.connect import WAIT_SECONDS, open_writer, store_path, translate
+from landing.connect import open_writer, store_path, translate, translated
 from landing.errors import StoreBroken, StoreBusy, StoreError, StoreFull
-from landing.transaction import Operation, Transaction
+from landing.snapshot import wal_size
+from landing.transaction import Operation, Transaction, committing
 from landing.turnstile import Turnstile
 
 GROUP_SECONDS: Final = 0.05
 CHECKPOINT_BYTES: Final = 8 << 20
 RESTART_BYTES: Final = 64 << 20
+BUSY_MILLISECONDS: Final = 1000
 FULL_WAITS: Final = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 
 Then = Callable[[Any], object]
 Item = tuple[Operation[Any], Then]
-
-
-class CommitLost(Exception):
-    """An operation ended the transaction that it ran in; nothing of the group counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,16 +80,18 @@ class Lander:
         self._notice = notice
         self._inbox: queue.SimpleQueue[Item | None] = queue.SimpleQueue()
         self._closing = threading.Event()
+        with translated(self._path):
+            self._db = open_writer(self._path)
+            self._db.execute("PRAGMA journal_size_limit = 0")
+            self._db.execute(f"PRAGMA busy_timeout = {BUSY_MILLISECONDS}")
         self._turnstile = Turnstile(home, clocks.monotonic, self._closing.wait)
-        self._db = open_writer(self._path)
-        self._db.execute("PRAGMA journal_size_limit = 0")
         self._more = True
         self._troubled = False
         self._thread = threading.Thread(target=self._serve, name="lander", daemon=True)
         self._thread.start()
 
     def submit(self, operation: Operation[Any], then: Then) -> None:
-        """Queue an operation; `then(answer)` is delivered after its COMMIT. The answer is `Raised` if it raised."""
+        """Queue an operation; `then(answer)` is delivered after its COMMIT, with `Raised` if it raised."""
         self._inbox.put((operation, then))
 
     def close(self, timeout: float) -> bool:
@@ -108,29 +107,33 @@ class Lander:
                 self._land_group(first)
         except StoreBroken as error:
             self._notice(Notice(error.code, str(error), fatal=True))
+        except BaseException as error:
+            self._notice(Notice("lander_died", f"the lander thread died of {error!r}", fatal=True))
+            raise
         finally:
             self._db.close()
             self._turnstile.close()
 
     def _land_group(self, first: Item) -> None:
         self._turnstile.step_aside()
-        taken: list[Item] = []
+        taken = [first]
         try:
-            answers = self._commit(self._group(first, taken))
-        except Exception:
-            answers = [self._commit_alone(operation) for operation, _ in taken]
+            answers = iter(self._commit(self._group(taken)))
+        except StoreBroken:
+            raise
+        except Exception:  # noqa: BLE001 - whatever it was, and whose: alone, each shows what it is
+            answers = (self._commit_alone(operation) for operation, _ in taken)
         for (_, then), answer in zip(taken, answers, strict=True):
             self._deliver(then, answer)
         self._checkpoint()
 
-    def _group(self, first: Item, taken: list[Item]) -> Iterator[Operation[Any]]:
-        """Yield `first` and then whatever waits, for at most 50 ms, noting in `taken` what was yielded."""
+    def _group(self, taken: list[Item]) -> Iterator[Operation[Any]]:
+        """Yield the first that was taken, then for 50 ms whatever waits, noting it in `taken`."""
         until = self._clocks.monotonic() + GROUP_SECONDS
-        item: Item | None = first
-        while item is not None:
+        yield taken[0][0]
+        while self._clocks.monotonic() < until and (item := self._waiting()) is not None:
             taken.append(item)
             yield item[0]
-            item = self._waiting() if self._clocks.monotonic() < until else None
 
     def _waiting(self) -> Item | None:
         """Return the next operation if one waits already; a request to close is remembered."""
@@ -142,27 +145,23 @@ class Lander:
         return item
 
     def _commit(self, operations: Iterable[Operation[Any]]) -> list[Any]:
-        """Apply all in one transaction and return their answers; on any error nothing has happened."""
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            tx = Transaction(self._db, self._clocks.now())
-            answers = [self._apply(tx, operation) for operation in operations]
-            self._db.execute("COMMIT")
-        except BaseException:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
-            raise
+        """Apply all in one transaction and return their answers.
+
+        Raises:
+            StoreBroken: whether COMMIT held is unknown.
+            Exception: nothing has happened.
+        """
+        with translated(self._path):
+            self._db.execute("BEGIN IMMEDIATE")
+            with committing(self._db, self._clocks.now) as tx:
+                answers = [applied(operation, tx) for operation in operations]
         self._troubled = False
         return answers
 
-    def _apply(self, tx: Transaction, operation: Operation[Any]) -> Any:
-        answer = operation.apply(tx)
-        if not self._db.in_transaction:
-            raise CommitLost(f"{type(operation).__name__} ended the transaction it ran in")
-        return answer
-
     def _commit_alone(self, operation: Operation[Any]) -> Any:
         """Return the answer, or Raised; wait as long as the disk is full or the store is locked.
+
+        Giving up begins when `close` has run out of patience.
 
         Raises:
             StoreBroken: whether a COMMIT held is unknown.
@@ -170,15 +169,15 @@ class Lander:
         for wait in chain(FULL_WAITS, repeat(FULL_WAITS[-1])):
             try:
                 return self._commit([operation])[0]
-            except sqlite3.Error as error:
-                trouble = translate(error, self._path)
-                if isinstance(trouble, StoreBroken):
-                    raise trouble from error
-                if not isinstance(trouble, StoreBusy | StoreFull):
-                    return Raised(error)
+            except StoreBroken:
+                raise
+            except (StoreBusy, StoreFull) as trouble:
+                if self._closing.is_set():
+                    return Raised(trouble)
                 self._warn_once(trouble)
-                self._closing.wait(wait)
-            except Exception as error:
+                if isinstance(trouble, StoreFull):  # busy: BEGIN itself waits
+                    self._closing.wait(wait)
+            except Exception as error:  # noqa: BLE001 - an answer: its asker judges
                 return Raised(error)
         raise AssertionError("the waits never end")
 
@@ -193,16 +192,21 @@ class Lander:
         `journal_size_limit = 0` cuts the file at each restart, so its size is what it holds. A
         reader that pins an old snapshot must not hold the lander up: no waiting here.
         """
-        try:
-            size = os.stat(f"{self._path}-wal").st_size
-            if size > CHECKPOINT_BYTES:
-                mode = "RESTART" if size > RESTART_BYTES else "PASSIVE"
-                self._db.execute("PRAGMA busy_timeout = 0")
-                self._db.execute(f"PRAGMA wal_checkpoint({mode})").fetchall()
-        except OSError:
+        if (size := wal_size(self._path)) <= CHECKPOINT_BYTES:
             return
+        mode = "RESTART" if size > RESTART_BYTES else "PASSIVE"
+        self._db.execute("PRAGMA busy_timeout = 0")
+        try:
+            self._db.execute(f"PRAGMA wal_checkpoint({mode})").fetchall()
         except sqlite3.Error as error:
             if isinstance(trouble := translate(error, self._path), StoreBroken):
                 raise trouble from error
         finally:
-            self._db.execute(f"PRAGMA busy_timeout = {int(WAIT_SECONDS * 1000)}")
+            self._db.execute(f"PRAGMA busy_timeout = {BUSY_MILLISECONDS}")
+
+
+def applied(operation: Operation[Any], tx: Transaction) -> Any:
+    """Apply an operation and return its answer; it must have left the transaction open."""
+    answer = operation.apply(tx)
+    tx.must_be_open()
+    return answer

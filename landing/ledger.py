@@ -37,7 +37,7 @@ def add_receipt(tx: Transaction, job: int, attempt: int, report: Report, outcome
             "exit": as_json(report.exit),
             "kill": as_json(report.kill),
             "spent": report.spent,
-            "log": report.log,
+            "log": report.log.encode(errors="replace").decode(),
         },
     )
 

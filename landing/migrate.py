@@ -7,21 +7,32 @@ version or at the next, never between (CONTRACTS K1).
 import fcntl
 import hashlib
 import os
+import re
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
 from landing import sql
-from landing.connect import make_home, open_writer, store_path, translated
+from landing.connect import (
+    is_trouble,
+    make_home,
+    open_private,
+    open_writer,
+    reachable,
+    store_path,
+    translated,
+)
 from landing.errors import MigrationChanged, SchemaNewer, StoreError
-from landing.transaction import Transaction
+from landing.ledger import add_event
+from landing.snapshot import SCHEMA, check_version, version
+from landing.transaction import Refused, Transaction, committing, harmless
 
-SCHEMA: Final = 1
 INIT_LOCK: Final = "init.lock"
+COMMENTS: Final = re.compile(r"(?:\s|--[^\n]*|(?>/\*.*?(?:\*/|\Z)))*", re.DOTALL)
 
 
 def scripts() -> list[str]:
@@ -36,20 +47,16 @@ def create(home: Path, now: int) -> None:
     Raises:
         StoreError: the home cannot be made, or the file is no store of ours.
     """
+    path = store_path(home)
     make_home(home)
-    with init_lock(home):
-        db = open_writer(store_path(home))
-        try:
-            with translated(store_path(home)):
-                migrate(db, store_path(home), now)
-        finally:
-            db.close()
+    with reachable(path), init_lock(home), closing(open_writer(path)) as db, translated(path):
+        migrate(db, path, now)
 
 
 @contextmanager
 def init_lock(home: Path) -> Iterator[None]:
     """Hold the lock under which the control tables are made."""
-    fd = os.open(home / INIT_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fd = open_private(home / INIT_LOCK)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
         yield
@@ -57,47 +64,28 @@ def init_lock(home: Path) -> Iterator[None]:
         os.close(fd)
 
 
-def version(db: sqlite3.Connection) -> int:
-    """Return the schema number of a store, 0 for an empty file."""
-    known = db.execute("SELECT 1 FROM sqlite_master WHERE name = 'laneway_meta'").fetchone()
-    row = db.execute(sql.SCHEMA).fetchone() if known else None
-    return int(row[0]) if row else 0
-
-
-def check_version(db: sqlite3.Connection, path: Path) -> int:
-    """Return the schema number.
-
-    Raises:
-        SchemaNewer: the store is from a newer version than this one.
-    """
-    if (found := version(db)) > SCHEMA:
-        raise SchemaNewer(str(path), f"{path} has schema {found}, this version knows {SCHEMA}; upgrade laneway")
-    return found
-
-
 def migrate(db: sqlite3.Connection, path: Path, now: int) -> None:
     """Bring the control tables to this version's schema; nothing happens when they are there."""
     if check_version(db, path) == SCHEMA:
         return
     db.execute("BEGIN IMMEDIATE")
-    try:
+    with committing(db, lambda: now) as tx:
         for number, script in enumerate(scripts(), 1):
             if number > version(db):
-                run_script(db, script)
-                db.execute(sql.SET_SCHEMA, (str(number),))
-        db.execute("COMMIT")
-    except BaseException:
-        if db.in_transaction:
-            db.execute("ROLLBACK")
-        raise
+                run_script(tx, script)
+                tx.run(sql.SET_SCHEMA, (str(number),))
+                add_event(tx, None, None, "migrated", {"schema": number})
 
 
-def run_script(db: sqlite3.Connection, script: str) -> None:
-    """Run each statement of a script inside the transaction that is open."""
+def run_script(tx: Transaction, script: str) -> None:
+    """Run each statement of a script inside the transaction that is open.
+
+    Raises:
+        Refused: a statement would end the transaction; it was not run.
+    """
     for statement in statements(script):
-        db.execute(statement)
-        if not db.in_transaction:
-            raise StoreError("migration", f"a migration ended its transaction: {statement[:80]!r}")
+        tx.run(harmless(statement))
+        tx.must_be_open()
 
 
 def statements(script: str) -> Iterator[str]:
@@ -105,20 +93,19 @@ def statements(script: str) -> Iterator[str]:
     part = ""
     for piece in script.split(";"):
         part += piece
-        if sqlite3.complete_statement(part + ";") or not part.strip():
-            if part.strip():
-                yield part + ";"
-            part = ""
-        else:
+        if not sqlite3.complete_statement(part + ";"):
             part += ";"
-    if only_comments(part):
-        return
-    yield part
+            continue
+        if not only_comments(part):
+            yield part + ";"
+        part = ""
+    if not only_comments(part):
+        yield part
 
 
 def only_comments(text: str) -> bool:
-    """Tell whether nothing but white space and line comments is left."""
-    return all(not line.strip() or line.strip().startswith("--") for line in text.splitlines())
+    """Tell whether nothing but white space and comments is left."""
+    return COMMENTS.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,23 +120,33 @@ class MigrateApp:
 
         Raises:
             MigrationChanged: a script that ran before reads differently now.
+            SchemaNewer: more scripts ran here than this version of the application has.
             StoreError: a script does not run; names the number.
         """
         ran = {row["number"]: row["digest"] for row in tx.all(sql.APP_MIGRATIONS, (self.app,))}
+        if len(ran) > len(self.scripts):
+            raise SchemaNewer(
+                self.app,
+                f"app {self.app!r}: migration {len(ran)} ran here, this version lacks it; upgrade the app",
+            )
         for number, script in enumerate(self.scripts, 1):
             digest = hashlib.blake2b(script.encode(), digest_size=16).hexdigest()
             if number not in ran:
                 self.run(tx, number, script, digest)
             elif ran[number] != digest:
                 raise MigrationChanged(
-                    self.app, f"app {self.app!r}: migration {number} ran here before and reads differently now; add a new one"
+                    self.app,
+                    f"app {self.app!r}: migration {number} ran here and reads differently now; add a new one",
                 )
         return len(self.scripts) - len(ran)
 
     def run(self, tx: Transaction, number: int, script: str, digest: str) -> None:
         """Run one script and write down that it ran."""
         try:
-            run_script(tx.db, script)
-        except sqlite3.Error as error:
-            raise StoreError(self.app, f"app {self.app!r}: migration {number} does not run: {error}") from error
+            run_script(tx, script)
+        except (sqlite3.Error, Refused) as error:
+            if isinstance(error, sqlite3.Error) and is_trouble(error):
+                raise
+            text = f"app {self.app!r}: migration {number} does not run: {error}"
+            raise StoreError(self.app, text) from error
         tx.run(sql.ADD_APP_MIGRATION, {"app": self.app, "number": number, "digest": digest, "now": tx.now})

@@ -1,9 +1,10 @@
-"""The reader thread: answers `ctx.read` from a read-only snapshot, one at a time, each for a second at most."""
+"""The reader thread: answers `ctx.read` from a read-only snapshot, one by one, a second each at most."""
 
 import queue
 import sqlite3
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -66,26 +67,27 @@ class Reader:
         return not self._thread.is_alive()
 
     def _serve(self) -> None:
-        while (item := self._inbox.get()) is not None:
-            fn, args, finish, then = item
-            self._deliver(then, self._answer(fn, args, finish))
-        self._db.close()
+        with closing(self._db):
+            while (item := self._inbox.get()) is not None:
+                fn, args, finish, then = item
+                self._deliver(then, self._answer(fn, args, finish))
 
     def _answer(self, fn: Query, args: Mapping[str, Any], finish: Callable[[Any], Any]) -> Any:
         self._until = self._monotonic() + READ_SECONDS
         try:
             self._db.execute("BEGIN")
             return finish(fn(Queries(self._db), **args))
-        except sqlite3.OperationalError as error:
-            if self._late():
-                return Unanswered(f"the read took longer than {READ_SECONDS:g} s")
-            return Unanswered(f"the read failed: {error}")
-        except Exception as error:
-            return Unanswered(f"the read failed: {type(error).__name__}: {error}")
+        except BaseException as error:  # noqa: BLE001 - also SystemExit: the next read needs this thread
+            return Unanswered(self._reason(error))
         finally:
-            if self._db.in_transaction:
-                self._until = float("inf")
+            self._until = float("inf")
+            with suppress(sqlite3.Error):  # COMMIT by the read, or a failed BEGIN, left nothing to end
                 self._db.execute("ROLLBACK")
+
+    def _reason(self, error: BaseException) -> str:
+        if isinstance(error, sqlite3.OperationalError) and self._late():
+            return f"the read took longer than {READ_SECONDS:g} s"
+        return f"the read failed: {type(error).__name__}: {error}"
 
     def _late(self) -> bool:
         return self._monotonic() > self._until

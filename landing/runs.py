@@ -11,8 +11,8 @@ from landing.ledger import Report
 from landing.transaction import Transaction
 from policies.job import MICROS, Outcome, State
 from policies.options import Options, options_from
-from policies.retry import Ended, Verdict, judge
 from policies.transitions import Move
+from policies.verdict import Ended, Judge, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +32,14 @@ class OpenRun:
     boot: str
     version: str
     marker: str
+    judge: Judge
 
     def apply(self, tx: Transaction) -> Opened:
         """Return the new run's id and what was recovered."""
         stamp = {"pid": self.pid, "boot": self.boot, "version": self.version, "marker": self.marker}
         row = tx.one(sql.ADD_RUN, stamp | {"now": tx.now})
         assert row is not None
-        orphans = settle_orphans(tx, run=row["id"])
+        orphans = settle_orphans(tx, self.judge, run=row["id"])
         tx.run(sql.CLOSE_DEAD_RUNS, {"now": tx.now, "run": row["id"]})
         return Opened(row["id"], bool(row["recovered"]), orphans)
 
@@ -54,15 +55,17 @@ class CloseRun:
         tx.run(sql.CLOSE_RUN, {"run": self.run, "now": tx.now})
 
 
-def settle_orphans(tx: Transaction, *, run: int | None, only: int | None = None) -> tuple[int, ...]:
-    """Finish the in-flight rows that no run but `run` holds (or just job `only`); return their ids."""
-    orphans = [row for row in tx.all(sql.ORPHANS, {"run": run}) if only in {None, row["job"]}]
+def settle_orphans(
+    tx: Transaction, judge: Judge, *, run: int | None = None, only: int | None = None
+) -> tuple[int, ...]:
+    """Finish the in-flight rows that `run` does not hold (or just job `only`); return their ids."""
+    orphans = tx.all(sql.ORPHANS, {"run": run, "only": only})
     for row in orphans:
-        orphan_finish(tx, row).apply(tx)
+        orphan_finish(tx, judge, row).apply(tx)
     return tuple(row["job"] for row in orphans)
 
 
-def orphan_finish(tx: Transaction, row: sqlite3.Row) -> Finish:
+def orphan_finish(tx: Transaction, judge: Judge, row: sqlite3.Row) -> Finish:
     """Say how an orphan ends: no backoff, and a failure only if it had started and landed nothing."""
     started = row["state"] == State.RUNNING
     ended = Ended(
@@ -94,9 +97,9 @@ def kind_options(tx: Transaction, row: sqlite3.Row) -> Options:
     """Return the limits a job had: its own over its kind's; unreadable ones count as the defaults."""
     declared = tx.one(sql.KIND, (row["kind"],))
     values: dict[str, Any] = {}
-    for text in (declared["options"] if declared else None, row["options"]):
-        values |= json.loads(text) if text else {}
     try:
+        for text in (declared["options"] if declared else None, row["options"]):
+            values |= json.loads(text) if text else {}
         return options_from(values)
     except ValueError:
         return Options()

@@ -19,7 +19,7 @@ def to(move: Move) -> str:
     return f"'{TRANSITIONS[move][1]}'"
 
 
-IN_FLIGHT: Final = sources(Move.RELEASE)
+IN_FLIGHT: Final = sources(Move.RELEASE)  # which starts from every state in flight
 
 # --- kinds and groups
 
@@ -49,19 +49,29 @@ VALUES (:key, :kind, :tag, :state, :group, :priority, :tier, :num_ctx, :payload,
         :now, :now, :wake_at, :watch)
 RETURNING id"""
 
-HEADS: Final = """
-WITH RECURSIVE loaded (group_id) AS (
-  SELECT MIN(group_id) FROM laneway_jobs WHERE state = 'queued'
+WITH_HEADS: Final = """
+WITH RECURSIVE waiting (group_id) AS (
+  SELECT MIN(group_id) FROM laneway_jobs INDEXED BY laneway_jobs_heads WHERE state = 'queued'
   UNION ALL
-  SELECT (SELECT MIN(j.group_id) FROM laneway_jobs j WHERE j.state = 'queued' AND j.group_id > loaded.group_id)
-  FROM loaded WHERE loaded.group_id IS NOT NULL
-)
-SELECT j.id, g.kind, g.priority, j.waiting_since
-FROM loaded
-JOIN laneway_groups g ON g.id = loaded.group_id
-JOIN laneway_jobs j ON j.id = (
-  SELECT h.id FROM laneway_jobs h WHERE h.state = 'queued' AND h.group_id = loaded.group_id
-  ORDER BY h.waiting_since, h.id LIMIT 1)"""
+  SELECT (SELECT MIN(n.group_id) FROM laneway_jobs n INDEXED BY laneway_jobs_heads
+          WHERE n.state = 'queued' AND n.group_id > waiting.group_id)
+  FROM waiting WHERE waiting.group_id IS NOT NULL
+),
+heads (id, group_id, kind, priority, waiting_since) AS (
+  SELECT j.id, g.id, g.kind, g.priority, j.waiting_since
+  FROM waiting
+  JOIN laneway_groups g ON g.id = waiting.group_id
+  JOIN laneway_jobs j ON j.id = (
+    SELECT h.id FROM laneway_jobs h INDEXED BY laneway_jobs_heads
+    WHERE h.state = 'queued' AND h.group_id = waiting.group_id
+    ORDER BY h.waiting_since, h.id LIMIT 1)
+)"""
+"""One seek from each group with queued rows to the next, one to its head: the depth costs nothing.
+
+Left to itself SQLite takes the index over all states here, and walks every queued row.
+"""
+
+HEADS: Final = f"{WITH_HEADS} SELECT id, kind, priority, waiting_since FROM heads"
 
 CLAIM: Final = f"""
 UPDATE laneway_jobs
@@ -95,14 +105,26 @@ RETURNING id"""
 
 # --- finish
 
-FINISH: Final = f"""
+FINISH: Final = {
+    move: f"""
 UPDATE laneway_jobs
-SET state = :state, reason = :reason, finished_at = :finished_at, failures = failures + :counts,
+SET state = {to(move)}, reason = :reason, finished_at = :finished_at, failures = failures + :counts,
     fence = NULL, run_id = NULL, lease_expires_at = NULL, wake_at = :wake_at, watch = :watch,
     awake = :awake, waiting_since = COALESCE(:waiting_since, waiting_since)
 WHERE id = :job AND fence = :fence AND landed_seq = :last_seq AND cancel_requested_at IS NULL
-  AND state IN ({IN_FLIGHT})
+  AND state IN ({sources(move)})
 RETURNING id"""
+    for move in (
+        Move.COMPLETE,
+        Move.FAIL,
+        Move.FAIL_OPTIONAL,
+        Move.BACK_OFF,
+        Move.RELEASE,
+        Move.DEFER,
+        Move.CANCEL,
+    )
+}
+"""By move, so that each holds to its own sources; only a row in flight has a fence to match."""
 
 FINISH_CANCELLED: Final = f"""
 UPDATE laneway_jobs
@@ -128,15 +150,17 @@ INSERT INTO laneway_events (at, job_id, run_id, name, detail) VALUES (:now, :job
 # --- wait and wake
 
 WAKE_DUE: Final = f"""
-UPDATE laneway_jobs SET state = {to(Move.WAKE)}, reason = NULL, wake_at = NULL, watch = NULL
+UPDATE laneway_jobs INDEXED BY laneway_jobs_wakes
+SET state = {to(Move.WAKE)}, reason = NULL, wake_at = NULL, watch = NULL
 WHERE wake_at <= :now AND state IN ({sources(Move.WAKE)})"""
 
 NEXT_WAKE: Final = f"""
-SELECT MIN(wake_at) FROM laneway_jobs WHERE wake_at IS NOT NULL AND state IN ({sources(Move.WAKE)})"""
+SELECT MIN(wake_at) FROM laneway_jobs INDEXED BY laneway_jobs_wakes
+WHERE wake_at IS NOT NULL AND state IN ({sources(Move.WAKE)})"""
 
 # --- cancel
 
-JOB_STATE: Final = "SELECT state, cancel_requested_at FROM laneway_jobs WHERE id = ?"
+JOB_STATE: Final = "SELECT state, run_id, cancel_requested_at FROM laneway_jobs WHERE id = ?"
 
 CANCEL_WAITING: Final = f"""
 UPDATE laneway_jobs
@@ -170,13 +194,19 @@ SELECT j.id AS job, j.kind, j.state, j.fence, j.claims AS number, j.failures, j.
        j.cancel_requested_at, j.awake, j.run_id, a.id AS attempt, a.landed_seq AS landed_before
 FROM laneway_jobs j
 JOIN laneway_attempts a ON a.job_id = j.id AND a.number = j.claims
-WHERE j.state IN ({IN_FLIGHT}) AND j.run_id IS NOT :run"""
+WHERE j.state IN ({IN_FLIGHT})
+  AND (:run IS NULL OR j.run_id IS NOT :run) AND (:only IS NULL OR j.id = :only)"""
 
 # --- what people ask
 
 JOB: Final = """
-SELECT j.*, r.body AS result FROM laneway_jobs j LEFT JOIN laneway_results r ON r.job_id = j.id
+SELECT j.id, key, kind, tag, state, reason, priority, tier, num_ctx, payload, options, max_cost, created_at,
+       waiting_since, started_at, finished_at, claims, failures, deferrals, run_id, lease_expires_at,
+       cancel_requested_at, awake, landed_seq, landed_rows, mark, done, total, spent, watch, watch_key,
+       wake_at, r.body AS result
+FROM laneway_jobs j LEFT JOIN laneway_results r ON r.job_id = j.id
 WHERE j.id = ?"""
+"""Everything but the fence, which nobody outside may know (SPEC U40), and what only a resume needs."""
 
 JOB_COLUMNS: Final = """
 SELECT id, key, kind, tag, state, reason, priority, payload, created_at, waiting_since, started_at,
@@ -195,7 +225,7 @@ ATTEMPTS: Final = """
 SELECT a.id, a.number, a.run_id, a.pid, a.claimed_at, r.started_at, r.finished_at, r.outcome, r.error_code,
        r.error, r.exit, r.kill, COALESCE(r.spent, 0) AS spent, r.log
 FROM laneway_attempts a LEFT JOIN laneway_receipts r ON r.attempt_id = a.id
-WHERE a.job_id = ? ORDER BY a.number"""
+WHERE a.job_id = ? ORDER BY a.number DESC LIMIT 200"""
 
 EVENTS: Final = "SELECT at, run_id, name, detail FROM laneway_events WHERE job_id = ? ORDER BY id LIMIT 200"
 
@@ -207,21 +237,12 @@ IN_FLIGHT_JOBS: Final = f"""
 SELECT id, kind, state, claims, landed_seq, landed_rows, done, total, started_at, cancel_requested_at
 FROM laneway_jobs WHERE state IN ({IN_FLIGHT}) ORDER BY id LIMIT 64"""
 
-WAITING_GROUPS: Final = """
-WITH RECURSIVE loaded (group_id) AS (
-  SELECT MIN(group_id) FROM laneway_jobs WHERE state = 'queued'
-  UNION ALL
-  SELECT (SELECT MIN(j.group_id) FROM laneway_jobs j WHERE j.state = 'queued' AND j.group_id > loaded.group_id)
-  FROM loaded WHERE loaded.group_id IS NOT NULL
-)
-SELECT g.kind, MIN(j.waiting_since) AS oldest, SUM((
+WAITING_GROUPS: Final = f"""{WITH_HEADS}
+SELECT kind, MIN(waiting_since) AS oldest, SUM((
   SELECT COUNT(*) FROM (
-    SELECT 1 FROM laneway_jobs c WHERE c.state = 'queued' AND c.group_id = loaded.group_id LIMIT 1000))) AS jobs
-FROM loaded JOIN laneway_groups g ON g.id = loaded.group_id
-JOIN laneway_jobs j ON j.id = (
-  SELECT h.id FROM laneway_jobs h WHERE h.state = 'queued' AND h.group_id = loaded.group_id
-  ORDER BY h.waiting_since, h.id LIMIT 1)
-GROUP BY g.kind ORDER BY oldest LIMIT 50"""
+    SELECT 1 FROM laneway_jobs c INDEXED BY laneway_jobs_heads
+    WHERE c.state = 'queued' AND c.group_id = heads.group_id LIMIT 1000))) AS jobs
+FROM heads GROUP BY kind ORDER BY oldest LIMIT 50"""
 
 PENDING: Final = """
 SELECT kind, reason, COUNT(*) AS jobs, MIN(wake_at) AS wake_at
@@ -240,7 +261,10 @@ APP_MIGRATIONS: Final = "SELECT number, digest FROM laneway_app_migrations WHERE
 ADD_APP_MIGRATION: Final = """
 INSERT INTO laneway_app_migrations (app, number, digest, applied_at) VALUES (:app, :number, :digest, :now)"""
 
+HAS_SCHEMA: Final = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'laneway_meta'"
+
 SCHEMA: Final = "SELECT value FROM laneway_meta WHERE name = 'schema'"
 
 SET_SCHEMA: Final = """
-INSERT INTO laneway_meta (name, value) VALUES ('schema', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"""
+INSERT INTO laneway_meta (name, value) VALUES ('schema', ?)
+ON CONFLICT (name) DO UPDATE SET value = excluded.value"""

@@ -113,32 +113,28 @@ class Facade:
 
     def execute(self, sql: str, args: Args = (), /) -> int:
         """Run one statement; return the number of changed rows."""
-        with self._checked(sql) as db:
-            return db.execute(sql, args).rowcount
+        return self._run(self._tx.db.execute, sql, args).rowcount
 
     def executemany(self, sql: str, rows: Iterable[Any], /) -> int:
         """Run one statement for each row; return the number of changed rows."""
-        with self._checked(sql) as db:
-            return db.executemany(sql, rows).rowcount
+        return self._run(self._tx.db.executemany, sql, rows).rowcount
 
     def query(self, sql: str, args: Args = (), /) -> list[tuple[Any, ...]]:
         """Return all rows of a SELECT."""
-        with self._checked(sql) as db:
-            return db.execute(sql, args).fetchall()
+        return self._run(self._tx.db.execute, sql, args).fetchall()
 
     def enqueue(self, kind: str, payload: Any = None, /) -> int:
         """Enqueue a job in this transaction; return its id."""
         self._tx.must_be_open()
         return self._enqueue(kind, payload)
 
-    @contextmanager
-    def _checked(self, sql: str) -> Iterator[sqlite3.Connection]:
-        """Lend the connection for one harmless statement, only while the transaction is open."""
+    def _run(self, run: Callable[..., sqlite3.Cursor], sql: str, args: Any) -> sqlite3.Cursor:
+        """Run a harmless statement, only while the transaction is open: outside it would commit by itself."""
         if sql not in self._seen:
             self._seen.add(harmless(sql))
         self._tx.must_be_open()
         try:
-            yield self._tx.db
+            return run(sql, args)
         except sqlite3.Error as error:
             if is_trouble(error):
                 self._tx.trouble = error

@@ -2,10 +2,13 @@
 
 import json
 import sqlite3
-from typing import Any
+from typing import Any, Final
 
 from landing import sql
 from landing.errors import JobNotFound
+from policies.job import as_id
+
+NEWEST: Final = 2**63 - 1
 
 
 def rows(db: sqlite3.Connection, statement: str, args: Any = ()) -> list[dict[str, Any]]:
@@ -21,23 +24,29 @@ def job(db: sqlite3.Connection, job_id: int) -> dict[str, Any]:
     Raises:
         JobNotFound: no job has this id.
     """
-    found = rows(db, sql.JOB, (job_id,))
+    found = rows(db, sql.JOB, (as_id(job_id),))
     if not found:
-        raise JobNotFound(str(job_id), f"no job #{job_id}")
+        raise JobNotFound(job_id)
     return found[0]
 
 
 def jobs(
-    db: sqlite3.Connection, *, state: str | None = None, kind: str | None = None, before: int | None = None, limit: int = 50
+    db: sqlite3.Connection,
+    *,
+    state: str | None = None,
+    kind: str | None = None,
+    before: int | None = None,
+    limit: int = 50,
 ) -> list[dict[str, Any]]:
     """Return jobs, newest first, `limit` 1 to 1000; `before` is the id of the last one of the page before."""
-    page = {"state": state, "kind": kind, "before": before or 2**62, "limit": max(1, min(limit, 1000))}
+    newest = min(NEWEST if before is None else max(before, 0), NEWEST)
+    page = {"state": state, "kind": kind, "before": newest, "limit": max(1, min(limit, 1000))}
     return rows(db, sql.JOBS if state is None else sql.JOBS_IN_STATE, page)
 
 
 def attempts(db: sqlite3.Connection, job_id: int) -> list[dict[str, Any]]:
-    """Return a job's attempts, first to last, each with its receipt's fields (None while it is under way)."""
-    found = rows(db, sql.ATTEMPTS, (job_id,))
+    """Return a job's last 200 attempts, first to last, with their receipts' fields (None while under way)."""
+    found = rows(db, sql.ATTEMPTS, (as_id(job_id),))[::-1]
     for row in found:
         for name in ("error", "exit", "kill"):
             row[name] = json.loads(row[name]) if row[name] else None
@@ -46,7 +55,7 @@ def attempts(db: sqlite3.Connection, job_id: int) -> list[dict[str, Any]]:
 
 def events(db: sqlite3.Connection, job_id: int) -> list[dict[str, Any]]:
     """Return a job's first 200 events, oldest first."""
-    found = rows(db, sql.EVENTS, (job_id,))
+    found = rows(db, sql.EVENTS, (as_id(job_id),))
     for row in found:
         row["detail"] = json.loads(row["detail"]) if row["detail"] else None
     return found
@@ -74,17 +83,17 @@ def in_flight(db: sqlite3.Connection) -> list[dict[str, Any]]:
 
 
 def waiting(db: sqlite3.Connection) -> list[dict[str, Any]]:
-    """Return the kinds that have queued jobs: the time the oldest has waited since, how many (counted to 1,000)."""
+    """Return the kinds with queued jobs: since when the oldest waits, how many (counted to 1,000 a group)."""
     return rows(db, sql.WAITING_GROUPS)
 
 
 def pending(db: sqlite3.Connection) -> list[dict[str, Any]]:
-    """Return pending jobs grouped by kind and reason, each with the next wake; looks at 1,000 rows at most."""
+    """Return pending jobs by kind and reason, each with the next wake; looks at 1,000 rows at most."""
     return rows(db, sql.PENDING)
 
 
 def ended_since(db: sqlite3.Connection, since: int) -> dict[str, int]:
-    """Return how many attempts have ended since `since` (microseconds UTC) by outcome; counts 10,000 at most."""
+    """Return how many attempts ended since `since` (microseconds UTC) by outcome; counts to 10,000."""
     return dict(db.execute(sql.ENDED_SINCE, {"since": since}).fetchall())
 
 

@@ -4,6 +4,7 @@ States and reasons are two vocabularies: a state says where a job is, a reason w
 Times in rows are integer microseconds UTC; durations in settings are seconds.
 """
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
@@ -68,5 +69,20 @@ class Priority:
     BACKGROUND: Final = 100
 
 
+def as_id(number: int) -> int:
+    """Return a job's number as the store can look it up: 0, which no job has, for one it cannot hold."""
+    return number if 0 < number < 2**63 else 0
+
+
 MICROS: Final = 1_000_000
 """Microseconds in a second: the unit of every stored time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The longest-waiting queued job of one group (kind, priority, tier, window)."""
+
+    job: int
+    kind: str
+    priority: int
+    waiting_since: int

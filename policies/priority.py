@@ -1,23 +1,12 @@
 """Which job goes first (SPEC C79-C82, U15, U16)."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
-from policies.job import MICROS
+from policies.job import MICROS, Head
 
 AGING_STEP_SECONDS = 900
 AGING_STEP = 10
 AGING_FLOOR = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Head:
-    """The longest-waiting queued job of one group (kind, priority, tier, window)."""
-
-    job: int
-    kind: str
-    priority: int
-    waiting_since: int
 
 
 def effective_priority(priority: int, waiting_since: int, now: int) -> int:

@@ -1,47 +1,14 @@
 """What an ended attempt means for its job (SPEC U5, U6, U8; CONTRACTS K9)."""
 
-from dataclasses import dataclass
 from typing import Final
 
 from policies.job import MICROS, Disposition, Outcome
 from policies.options import Options
 from policies.transitions import Move
+from policies.verdict import Ended, Verdict
 
 LONGEST_WAIT: Final = 365.0 * 86_400
 """Seconds that `Retry(after=)` may ask for; a longer wait is cut to it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
-    """The facts about an attempt that is over.
-
-    Attributes:
-        outcome: how it ended.
-        disposition: what the compute half said, where it said anything.
-        bases: the class names of its exception, for `retry_on`.
-        retry_after: seconds that `Retry(after=)` asked for; any float, it comes from a child.
-        started: the compute half had been entered.
-        orphaned: the supervisor that ran it died.
-        landed: at least one of its batches was committed.
-    """
-
-    outcome: Outcome
-    disposition: Disposition = Disposition.UNSTATED
-    bases: tuple[str, ...] = ()
-    retry_after: float | None = None
-    started: bool = True
-    orphaned: bool = False
-    landed: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What to do with the row: a move, why, when it may run again, what counts against the cap."""
-
-    move: Move
-    reason: str
-    wake_at: int | None = None
-    counts: bool = False
 
 
 def judge(ended: Ended, options: Options, failures: int, now: int) -> Verdict:
@@ -64,7 +31,7 @@ def judge(ended: Ended, options: Options, failures: int, now: int) -> Verdict:
             return judge_interrupted(ended, options, failures)
         case Outcome.FAILED:
             return judge_failed(ended, options, failures, now)
-        case Outcome.DIED | Outcome.TIMED_OUT | Outcome.MEMORY:
+        case Outcome.DIED | Outcome.TIMED_OUT | Outcome.MEMORY:  # pragma: no branch - there are no others
             if not options.retry_safe and ended.started:
                 return Verdict(Move.FAIL, "not_retry_safe", counts=True)
             return retry(ended, options, failures, now)

@@ -14,6 +14,7 @@ from ipc.appspec import load_app, search_last, split_spec
 from ipc.errors import AppError
 from policies.options import Options
 from supervisor.api import App, Lane, Read
+from supervisor.errors import ApplicationRefused
 from supervisor.settings import Settings, options_for
 from supervisor.spelling import did_you_mean
 
@@ -24,14 +25,6 @@ NO_APP: Final = (
 )
 
 Lander = Callable[[Any, Any, Any], None]
-
-
-class ApplicationRefused(Exception):
-    """The application cannot be run. `complaints` are all that is wrong, one line each."""
-
-    def __init__(self, complaints: list[str]) -> None:
-        super().__init__("\n".join(complaints))
-        self.complaints = tuple(complaints)
 
 
 @dataclass(frozen=True, slots=True)

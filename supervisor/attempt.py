@@ -16,7 +16,7 @@ from policies import deadlines
 from policies.deadlines import Clocks
 from policies.job import Outcome
 from policies.options import Options
-from policies.retry import Ended
+from policies.verdict import Ended
 from supervisor.application import LoadedKind
 from supervisor.ending import Ending
 from supervisor.pool import Worker
@@ -68,7 +68,9 @@ class Attempt:
         if not self.started or batch.seq != self.received_seq + 1:
             raise ProtocolError("order", f"batch {batch.seq} came when {self.received_seq + 1} was due")
         if batch.count > self.options.batch_rows and self.options.resume != "checkpoint":
-            raise ProtocolError("rows", f"{batch.count} rows in a batch, {self.options.batch_rows} are allowed")
+            raise ProtocolError(
+                "rows", f"{batch.count} rows in a batch, {self.options.batch_rows} are allowed"
+            )
         if len(self.unanswered) >= WINDOW_BATCHES:
             raise ProtocolError("credit", f"more than {WINDOW_BATCHES} batches without an answer")
         size = len(memoryview(batch.rows))

@@ -1,11 +1,10 @@
 """A store seen from outside a supervisor: enqueue, look, cancel, wait. The command line calls the same.
 
-    enqueue: check -> one transaction (declare, insert) -> COMMIT -> ring the doorbell
+enqueue: check -> one transaction (declare, insert) -> COMMIT -> ring the doorbell
 """
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypedDict, Unpack
@@ -15,14 +14,17 @@ from landing import views
 from landing.cancel import Cancel, Cancelled
 from landing.errors import NoStore
 from landing.jobs import Enqueue, Enqueued, Register, UnknownKind
+from landing.snapshot import snapshot
 from landing.store import Store
 from landing.transaction import Transaction
 from policies.job import ENDED
-from policies.options import Options, complaint_about
-from policies.payload import PayloadRefused, payload_text
+from policies.options import complaint_about
+from policies.payload import payload_text
+from policies.retry import judge
 from supervisor import sensors
 from supervisor.api import App
 from supervisor.application import Application
+from supervisor.errors import OptionRefused, WaitedTooLong
 from supervisor.lock import is_live
 from supervisor.spelling import did_you_mean
 
@@ -46,18 +48,6 @@ class JobRef:
 
     id: int
     outcome: str
-
-
-class OptionRefused(ValueError):
-    """An option of a job is unknown or has a bad value; the message says which and why."""
-
-
-class WaitedTooLong(TimeoutError):
-    """Jobs had not ended when the time was up; `ids` are theirs."""
-
-    def __init__(self, ids: list[int]) -> None:
-        super().__init__(f"not ended yet: {', '.join(f'#{one}' for one in ids)}")
-        self.ids = tuple(ids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +127,9 @@ class Client:
         return self._declare
 
     def kinds(self) -> dict[str, dict[str, Any]]:
-        """Return the kinds that the store knows, each with its app and options; none where there is no store."""
+        """Return the kinds that the store knows, with app and options; none where there is no store."""
         try:
-            with self._read() as db:
+            with snapshot(self.home) as db:
                 return views.kinds(db)
         except NoStore:
             return {}
@@ -152,7 +142,7 @@ class Client:
             InvalidTransition: it is done or skipped.
         """
         store = self._store()
-        answer = store.write(Cancel(job, sensors.fence(), live=is_live(self.home)))
+        answer = store.write(Cancel(job, sensors.fence(), live=is_live(self.home), judge=judge))
         ring(self.home)
         return answer
 
@@ -162,19 +152,19 @@ class Client:
         Raises:
             JobNotFound: no such job.
         """
-        with self._read() as db:
+        with snapshot(self.home) as db:
             return views.job(db, job)
 
     def jobs(
         self, *, state: str | None = None, kind: str | None = None, before: int | None = None, limit: int = 50
     ) -> list[dict[str, Any]]:
         """Return jobs, newest first, at most `limit` (1 to 1000); `before` is an id and starts below it."""
-        with self._read() as db:
+        with snapshot(self.home) as db:
             return views.jobs(db, state=state, kind=kind, before=before, limit=limit)
 
     def attempts(self, job: int) -> list[dict[str, Any]]:
         """Return a job's attempts with their receipts, first to last."""
-        with self._read() as db:
+        with snapshot(self.home) as db:
             return views.attempts(db, job)
 
     def logs(self, job: int) -> str:
@@ -183,7 +173,7 @@ class Client:
         Raises:
             JobNotFound: no such job.
         """
-        with self._read() as db:
+        with snapshot(self.home) as db:
             views.job(db, job)
             return next((one["log"] for one in reversed(views.attempts(db, job)) if one["log"]), "")
 
@@ -208,14 +198,14 @@ class Client:
         raise AssertionError("a watch has no end")
 
     def watch(self, ids: Iterable[int]) -> Iterator[list[dict[str, Any]]]:
-        """Yield the rows of these jobs ten times a second, for ever; they are read anew when the store changed.
+        """Yield the rows of these jobs ten times a second, for ever, read anew when the store has changed.
 
         Raises:
             JobNotFound: no such job.
         """
         wanted, asleep = list(ids), threading.Event()
         seen, rows = -1, []
-        with self._read() as db:
+        with snapshot(self.home) as db:
             while True:
                 if (version := views.data_version(db)) != seen:
                     seen, rows = version, [views.job(db, one) for one in wanted]
@@ -224,11 +214,6 @@ class Client:
 
     def _store(self) -> Store:
         return Store(self.home, sensors.now_micros)
-
-    @contextmanager
-    def _read(self) -> Iterator[Any]:
-        with self._store().read() as db:
-            yield db
 
 
 def registers(app: App | Application | None) -> Iterator[Register]:
@@ -244,17 +229,23 @@ def job_of(kind: str, payload: str, options: Mapping[str, Any]) -> Enqueue:
     """Check one job's options and return the operation that inserts it.
 
     Raises:
-        OptionRefused: one is unknown or has a bad value.
+        OptionRefused: all that are unknown or have a bad value.
     """
-    own = {name: value for name, value in options.items() if name not in {"priority", "tag"}}
-    for name in own:
-        if name not in OWN_LIMITS:
-            raise OptionRefused(f"a job has no option {name!r}{did_you_mean(name, EnqueueOptions.__annotations__)}")
-    priority, tag = options.get("priority"), options.get("tag")
-    checked = own if priority is None else {**own, "priority": priority}
-    for name, value in checked.items():
-        if complaint := complaint_about(name, value):
-            raise OptionRefused(complaint)
-    if tag is not None and (not isinstance(tag, str) or not 0 < len(tag) <= 128 or not tag.isprintable()):
-        raise OptionRefused(f"tag must be 1 to 128 printable characters, not {tag!r}")
-    return Enqueue(kind=kind, payload=payload, priority=priority, tag=tag, options=own)
+    if complaints := list(complaints_about(options)):
+        raise OptionRefused(complaints)
+    own = {name: options[name] for name in OWN_LIMITS if name in options}
+    return Enqueue(
+        kind=kind, payload=payload, priority=options.get("priority"), tag=options.get("tag"), options=own
+    )
+
+
+def complaints_about(options: Mapping[str, Any]) -> Iterator[str]:
+    """Say what is wrong with a job's options, one line each."""
+    for name, value in options.items():
+        if name == "tag":
+            if not isinstance(value, str) or not 0 < len(value) <= 128 or not value.isprintable():
+                yield f"tag must be 1 to 128 printable characters, not {value!r}"
+        elif name not in {"priority", *OWN_LIMITS}:
+            yield f"a job has no option {name!r}{did_you_mean(name, EnqueueOptions.__annotations__)}"
+        elif complaint := complaint_about(name, value):
+            yield complaint

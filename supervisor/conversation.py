@@ -1,8 +1,8 @@
 """What passes between one attempt and the world: the child's messages in, landings out, answers back.
 
-    child --Batch--> Land --> lander --Landed--> count, ack
-    child --Read---> question --> reader --> ReadReply
-    child --Done, Failed, Yielded--> the attempt's ending
+child --Batch--> Land --> lander --Landed--> count, ack
+child --Read---> question --> reader --> ReadReply
+child --Done, Failed, Yielded--> the attempt's ending
 """
 
 from collections.abc import Callable
@@ -10,7 +10,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from ipc.errors import ChannelFull, ProtocolError
-from ipc.messages import Ack, Batch, Done, Failed, Progress, Read, ReadReply, Ready, Run, Started, Stop, Up, Yielded
+from ipc.messages import (
+    Ack,
+    Batch,
+    Done,
+    Failed,
+    Progress,
+    Read,
+    ReadReply,
+    Ready,
+    Run,
+    Started,
+    Stop,
+    Up,
+    Yielded,
+)
 from landing.batches import Land, Landed
 from landing.jobs import Start
 from landing.lander import Lander, Raised

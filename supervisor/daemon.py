@@ -1,6 +1,6 @@
 """One life of a supervisor: lock, store, threads, the loop, and the way out.
 
-    lock -> schema -> desk (lander, reader) -> run opened, orphans settled -> loop ... -> drain -> run closed
+lock -> schema -> desk (lander, reader) -> run opened, orphans settled -> loop ... -> drain -> run closed
 """
 
 import os
@@ -18,16 +18,18 @@ from ipc.doorbell import Doorbell
 from landing.jobs import Register, Renew
 from landing.migrate import MigrateApp, create
 from landing.runs import CloseRun, Opened, OpenRun
+from policies.retry import judge
 from supervisor import events, sensors
 from supervisor.application import Application, Profile
-from supervisor.desk import Desk, open_desk
 from supervisor.conversation import World
+from supervisor.desk import Desk, open_desk
 from supervisor.dispatch import Dispatch
 from supervisor.lock import SupervisorLock
 from supervisor.loop import READ, Loop
+from supervisor.place import environment
 from supervisor.pool import Pool, command_for
 from supervisor.seek import Seeker, ignore
-from supervisor.settings import Settings, environment
+from supervisor.settings import Settings
 
 RENEW_SECONDS: Final = 30.0
 LOOK_SECONDS: Final = 1.0
@@ -76,7 +78,15 @@ def open_run(desk: Desk, application: Application, marker: str) -> Opened:
         desk.ask(MigrateApp(loaded.app.name, [one.sql for one in loaded.app.migrations]))
     for name, kinds in application.declarations():
         desk.ask(Register(name, kinds))
-    return desk.ask(OpenRun(pid=os.getpid(), boot=sensors.boot_id(), version=version("laneway"), marker=marker))
+    return desk.ask(
+        OpenRun(
+            pid=os.getpid(),
+            boot=sensors.boot_id(),
+            version=version("laneway"),
+            marker=marker,
+            judge=judge,
+        )
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,23 +128,34 @@ class Daemon:
         self._stops = 0
         self._warned: set[Profile] = set()
         parts.loop.watch(parts.bell.fileno(), READ, self._rang)
-        parts.report(
-            events.RunStarted(opened.run, world.pid, world.slots, application.name, opened.orphans)
-        )
+        parts.report(events.RunStarted(opened.run, world.pid, world.slots, application.name, opened.orphans))
 
     def run(self, *, until_idle: bool) -> Served:
-        """Turn until it is over; then every child has been reaped and the run is closed, unless the store broke."""
-        while (ended := self._ended(until_idle=until_idle)) is None:
-            lost = self._parts.loop.turn(min(self._due(), default=float("inf")))
-            self._turned(sensors.monotonic(), lost)
+        """Turn until it is over; then all children are reaped and the run closed, unless the store broke."""
+        try:
+            ended = self._turn_until_ended(until_idle=until_idle)
+        except BaseException:
+            self._end_children(idle_only=False)
+            raise
         self._seeker.stop()
-        self._pool.stop_all(idle_only=ended.ended != "broken")
-        while self._pool.alive():
-            self._parts.loop.turn(self._pool.climb(sensors.monotonic()) or float("inf"))
-            self._pool.look_for_exits()
+        self._end_children(idle_only=ended.ended != "broken")
         if ended.ended != "broken":
             self._parts.desk.ask(CloseRun(self._run))
         return ended
+
+    def _turn_until_ended(self, *, until_idle: bool) -> Served:
+        lost = 0.0
+        while True:
+            self._turned(sensors.monotonic(), lost)
+            if (ended := self._ended(until_idle=until_idle)) is not None:
+                return ended
+            lost = self._parts.loop.turn(min(self._due()))
+
+    def _end_children(self, *, idle_only: bool) -> None:
+        self._pool.stop_all(idle_only=idle_only)
+        while self._pool.alive():
+            self._parts.loop.turn(self._pool.climb(sensors.monotonic()) or float("inf"))
+            self._pool.look_for_exits()
 
     def _turned(self, now: float, lost: float) -> None:
         """Do what each turn owes: clocks, ladders, the look around, the next claim."""
@@ -191,7 +212,7 @@ class Daemon:
 
     def _command(self, profile: Profile) -> Command:
         command = command_for(
-            profile, python=sys.executable, environ=environment(None), folder=self._settings.folder
+            profile, python=sys.executable, environ=environment(), folder=self._settings.folder
         )
         return replace(command, env={**command.env, MARKER: self._marker})
 

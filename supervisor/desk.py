@@ -67,7 +67,9 @@ class Desk:
         """Finish what waits and close the store; a thread that does not come back is left behind."""
         self.reader.close(CLOSE_SECONDS)
         if not self.lander.close(CLOSE_SECONDS):
-            self._report(events.Warned("lander_stuck", f"the lander did not come back in {CLOSE_SECONDS:g} s"))
+            self._report(
+                events.Warned("lander_stuck", f"the lander did not come back in {CLOSE_SECONDS:g} s")
+            )
         self._outside.close()
 
 

@@ -75,10 +75,12 @@ def landing_failed(error: Exception) -> Ending:
                 code="lander",
                 error={
                     "type": type(cause).__qualname__,
-                    "message": f"the lander raised: {cause}",
+                    "message": f"the lander raised: {text_of(cause)}",
                     "traceback": traceback_of(cause),
                 },
-                bases=tuple(class_name(base) for base in type(cause).__mro__),
+                bases=tuple(
+                    class_name(base) for base in type(cause).__mro__ if issubclass(base, BaseException)
+                ),
             )
         case _:
             return Ending(
@@ -88,6 +90,13 @@ def landing_failed(error: Exception) -> Ending:
             )
 
 
+def text_of(error: BaseException) -> str:
+    """Return an exception's text, from its raw args where they are one text: no hook of its class runs."""
+    match error.args:
+        case (str() as text,):
+            return text[:1000]
+        case _:
+            return type(error).__qualname__
 
 
 def traceback_of(error: BaseException) -> str:

@@ -27,7 +27,7 @@ class JobStarted:
 
 @dataclass(frozen=True, slots=True)
 class BatchLanded:
-    """A batch was committed. `rows` and `batches` are this attempt's so far; done and total as the child said."""
+    """A batch was committed. `rows` and `batches` are this attempt's; done and total as the child said."""
 
     job: int
     kind: str

@@ -60,11 +60,20 @@ class Worker:
 class Listener(Protocol):
     """Who is told what busy children say and do."""
 
-    def message(self, worker: Worker, message: Up) -> None: ...
-    def broke(self, worker: Worker, error: ProtocolError) -> None: ...
-    def hung_up(self, worker: Worker) -> None: ...
-    def gone(self, worker: Worker) -> None: ...
-    def ready(self) -> None: ...
+    def message(self, worker: Worker, message: Up) -> None:
+        """A busy child said something."""
+
+    def broke(self, worker: Worker, error: ProtocolError) -> None:
+        """A busy child broke a rule of the wire."""
+
+    def hung_up(self, worker: Worker) -> None:
+        """A busy child closed its channel."""
+
+    def gone(self, worker: Worker) -> None:
+        """A child has been reaped, or given up."""
+
+    def ready(self) -> None:
+        """Some child became ready."""
 
 
 class Pool:
@@ -183,7 +192,9 @@ class Pool:
             case Stage.LEAVING | Stage.GONE, _:
                 pass
             case _:
-                self._broke(worker, ProtocolError("order", f"{type(message).__name__} came from an idle child"))
+                self._broke(
+                    worker, ProtocolError("order", f"{type(message).__name__} came from an idle child")
+                )
 
     def _broke(self, worker: Worker, error: ProtocolError) -> None:
         if worker.stage is Stage.BUSY:
@@ -296,4 +307,3 @@ def command_for(profile: Profile, *, python: str, environ: Mapping[str, str], fo
         folder=folder,
         nice=profile.nice,
     )
-

@@ -43,7 +43,9 @@ def encoded(value: Any) -> Raw | Unanswered:
     except (TypeError, ValueError, OverflowError) as error:
         return Unanswered(f"the answer cannot be sent: {error}")
     if len(body) > ANSWER_LIMIT:
-        return Unanswered(f"the answer is {len(body)} bytes; at most {ANSWER_LIMIT} are allowed, ask in pages")
+        return Unanswered(
+            f"the answer is {len(body)} bytes; at most {ANSWER_LIMIT} are allowed, ask in pages"
+        )
     return Raw(body)
 
 

@@ -9,8 +9,9 @@ from landing.finish import Finish
 from landing.ledger import Report
 from policies import deadlines
 from policies.job import Outcome
-from policies.retry import Verdict, judge
+from policies.retry import judge
 from policies.transitions import Move, target
+from policies.verdict import Verdict
 from supervisor import events
 from supervisor.attempt import Attempt
 from supervisor.ending import Ending
@@ -90,7 +91,7 @@ def exit_facts(ended: Exit | None) -> Mapping[str, Any] | None:
 
 
 def kill_facts(worker: Worker, ending: Ending) -> Mapping[str, Any] | None:
-    """Return the durable record of a kill: which limit, how long it took, where it was stuck, who survived."""
+    """Return the record of a kill: which limit, how long it took, where it was stuck, who survived."""
     if worker.climb is None or ending.by_word or worker.climb.last is None:
         return None
     climb, overdue = worker.climb, ending.overdue

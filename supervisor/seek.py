@@ -1,6 +1,6 @@
 """Looking for work: one claim under way at a time, only for a child that is ready (CONTRACTS K13).
 
-    look --Claim--> lander --ClaimReply--> place | have a child started | wait for the next wake
+look --Claim--> lander --ClaimReply--> place | have a child started | wait for the next wake
 """
 
 from collections.abc import Mapping
@@ -11,8 +11,9 @@ from landing.jobs import Claim, Claimed, ClaimReply
 from landing.lander import Lander, Raised
 from landing.ledger import Report
 from policies.job import MICROS, Outcome
-from policies.retry import Verdict
+from policies.priority import in_claim_order
 from policies.transitions import Move
+from policies.verdict import Verdict
 from supervisor import events
 from supervisor.application import LoadedKind, Profile
 from supervisor.conversation import World
@@ -90,6 +91,7 @@ class Seeker:
             fence=self._world.fence(),
             ready=frozenset(name for name, one in usable.items() if one.profile in ready),
             loaded=frozenset(usable),
+            order=in_claim_order,
         )
         self._look, self._claiming = False, True
         self._lander.submit(claim, self._claimed)

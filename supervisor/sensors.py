@@ -1,6 +1,6 @@
 """The one place that reads clocks, rolls dice and asks the machine who it is."""
 
-import secrets
+import os
 import time
 from functools import cache
 from pathlib import Path
@@ -18,7 +18,7 @@ def monotonic() -> float:
 
 def fence() -> str:
     """Return 128 random bits, in hex (SPEC A20)."""
-    return secrets.token_hex(16)
+    return os.urandom(16).hex()  # what `secrets` does, without its imports
 
 
 @cache
@@ -28,3 +28,14 @@ def boot_id() -> str:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
         return ""
+
+
+@cache
+def version() -> str:
+    """Return the version that is installed; a checkout that nobody installed has none."""
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - status need not wait for it
+
+    try:
+        return version("laneway")
+    except PackageNotFoundError:
+        return "not installed"

@@ -1,26 +1,23 @@
 """Settings: one frozen value, checked once at the door, all complaints together.
 
-    command line  >  LANEWAY_HOME, LANEWAY_APP  >  supervisor.toml  >  defaults
-    and for the limits of a kind:   [kinds.X]  >  decorator  >  [defaults]
-
-A project is the nearest folder upwards that holds `supervisor.toml` or `.supervisor/`. This
-is the only file that reads the environment; deeper code receives values.
+command line  >  LANEWAY_HOME, LANEWAY_APP  >  supervisor.toml  >  defaults
+and for the limits of a kind:   [kinds.X]  >  decorator  >  [defaults]
 """
 
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from ipc.appspec import split_spec
 from policies.options import Options, options_from
-from supervisor.settings_file import FILE, MOST_WORKERS, SettingsFile, is_workers
+from supervisor.errors import SettingsRefused
+from supervisor.place import FILE, HOME, absolute, environment, project_folder, said_home
+from supervisor.settings_file import MOST_WORKERS, SettingsFile, is_workers
 
 if TYPE_CHECKING:
     from supervisor.api import Lane
-
-HOME: Final = ".supervisor"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,19 +44,6 @@ class Settings:
     kinds: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
-class SettingsRefused(Exception):
-    """The settings cannot be used.
-
-    `complaints` are all that is wrong, one line each: where, what, what to do. `rest` are
-    the settings without it, for whoever wants to find what else is wrong.
-    """
-
-    def __init__(self, complaints: list[str], rest: Settings | None = None) -> None:
-        super().__init__("\n".join(complaints))
-        self.complaints = tuple(complaints)
-        self.rest = rest
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flags:
     """What the command line said; None where it said nothing."""
@@ -84,11 +68,11 @@ def load_settings(
     """
     flags, cwd, environ = flags or Flags(), cwd or Path.cwd(), environment(environ)
     folder = project_folder(cwd)
-    file = SettingsFile(folder)
+    file = SettingsFile(folder / FILE)
     # Everything in the file is looked at, also what the command line overrides.
     file_home, file_app, file_workers = file.text("home"), file.text("app"), file.workers()
     settings = Settings(
-        home=absolute(cwd, said_home(flags.home, environ)) or absolute(folder, file_home) or folder / HOME,
+        home=said_home(flags.home, cwd, environ) or absolute(folder, file_home) or folder / HOME,
         app=absolute_spec(cwd, flags.app or environ.get("LANEWAY_APP")) or absolute_spec(folder, file_app),
         max_workers=flags.max_workers or file_workers or default_workers(),
         folder=folder,
@@ -104,62 +88,12 @@ def load_settings(
     return settings
 
 
-def find_home(
-    home: str | None = None, cwd: Path | None = None, environ: Mapping[str, str] | None = None
-) -> Path:
-    """Return the store's folder alone, for commands that need nothing else of the settings.
-
-    Raises:
-        SettingsRefused: the settings file has a say and cannot be read, or its home is no text.
-    """
-    cwd = cwd or Path.cwd()
-    if (said := absolute(cwd, said_home(home, environment(environ)))) is not None:
-        return said
-    folder = project_folder(cwd)
-    file = SettingsFile(folder)
-    found = absolute(folder, file.text("home")) or folder / HOME
-    if file.complaints:
-        raise SettingsRefused(file.complaints)
-    return found
-
-
-def wants_traceback(environ: Mapping[str, str] | None = None) -> bool:
-    """Tell whether LANEWAY_DEBUG asks for tracebacks instead of one line."""
-    return bool(environment(environ).get("LANEWAY_DEBUG"))
-
-
 def options_for(
     lane: "Lane[Any, Any]", settings: Settings, overrides: Mapping[str, Any] | None = None
 ) -> Options:
     """Return the limits of a kind: `overrides` > `[kinds.X]` > its decorator > `[defaults]`."""
     kind = settings.kinds.get(lane.kind, {})
     return options_from({**settings.defaults, **lane.declared, **kind, **(overrides or {})})
-
-
-def environment(given: Mapping[str, str] | None) -> Mapping[str, str]:
-    """Return the environment that settings may come from."""
-    return os.environ if given is None else given  # noqa: TID251 - this is the door
-
-
-def said_home(flag: str | None, environ: Mapping[str, str]) -> str | None:
-    """Return the home that the command line or the environment names; an empty one names none."""
-    return flag or environ.get("LANEWAY_HOME")
-
-
-def project_folder(cwd: Path) -> Path:
-    """Return the nearest folder upwards that holds settings or a store, else `cwd` itself."""
-    for folder in (cwd, *cwd.parents):
-        # os.path also answers where a folder above may not be looked into.
-        if os.path.lexists(folder / FILE) or os.path.isdir(folder / HOME):  # noqa: PTH112
-            return folder
-    return cwd
-
-
-def absolute(folder: Path, path: str | None) -> Path | None:
-    """Return `path` as seen from `folder`, `~` included; None where nothing was said."""
-    if not path:
-        return None
-    return Path(os.path.normpath(folder / os.path.expanduser(path)))  # noqa: PTH111 - "~nobody" stays a name
 
 
 def absolute_spec(folder: Path, spec: str | None) -> str | None:

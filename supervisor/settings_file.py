@@ -9,17 +9,16 @@ from policies.options import OPTION_NAMES, Options, complaint_about
 from supervisor import units
 from supervisor.spelling import did_you_mean
 
-FILE: Final = "supervisor.toml"
 TOP_LEVEL: Final = ("app", "home", "max_workers", "defaults", "kinds")
 MOST_WORKERS: Final = 512
 DURATIONS: Final = frozenset(name for name in OPTION_NAMES if isinstance(getattr(Options(), name), float))
 
 
 class SettingsFile:
-    """The settings file of a folder, if it has one. `complaints` are lines: file, section, what is wrong."""
+    """The settings file at `path`, if there is one. `complaints` are lines: file, section, what is wrong."""
 
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / FILE
+    def __init__(self, path: Path) -> None:
+        self.path = path
         self.complaints: list[str] = []
         read = self._read()
         self.exists = read is not None or bool(self.complaints)

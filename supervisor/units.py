@@ -57,6 +57,13 @@ def duration(value: float) -> str:
     return f"{whole} s"
 
 
+def count(number: int, noun: str) -> str:
+    """Say how many: "1 row", "3,000 rows", "2 batches"."""
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number:,} {noun}es" if noun.endswith("ch") else f"{number:,} {noun}s"
+
+
 def limit(value: float) -> str:
     """Say a limit as it was set: "120 s", "0.5 s"."""
     return f"{value:g} s"

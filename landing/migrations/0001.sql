@@ -5,6 +5,7 @@ CREATE TABLE laneway_meta (
   value TEXT NOT NULL
 ) WITHOUT ROWID;
 
+-- clean: 1 stopped as it should, 2 found dead by its successor (stopped_at is then when it was found).
 CREATE TABLE laneway_runs (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   pid INTEGER NOT NULL,

@@ -1,0 +1,65 @@
+"""`supervisor check`: settings and application, all complaints at once."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from ipc.appspec import split_spec
+from supervisor.application import Application, load_application
+from supervisor.cli.codes import USAGE
+from supervisor.cli.output import complain, hint, plain, print_json
+from supervisor.errors import ApplicationRefused, SettingsRefused
+from supervisor.names import hidden, strangers
+from supervisor.settings import Flags, Settings, load_settings
+
+
+def check_command(*, home: str | None, app: str | None, as_json: bool) -> int:
+    """Print what is wrong, or that nothing is."""
+    complaints: list[str] = []
+    settings = checked_settings(Flags(home=home, app=app), complaints)
+    application = checked_application(settings, complaints) if settings is not None else None
+    complaints += strangers()
+    warnings = list(hidden(users_folders(settings))) if settings is not None else []
+    if as_json:
+        print_json({"ok": not complaints, "complaints": complaints, "warnings": warnings})
+    else:
+        for line in complaints:
+            complain(line)
+        for line in warnings:
+            hint(line)
+        if settings is not None and application is not None and not complaints:
+            print(ok_line(settings, application))
+    return USAGE if complaints else 0
+
+
+def checked_settings(flags: Flags, complaints: list[str]) -> Settings | None:
+    """Return the settings, also those that are left when some are refused."""
+    try:
+        return load_settings(flags)
+    except SettingsRefused as error:
+        complaints += error.complaints
+        return error.rest
+
+
+def checked_application(settings: Settings, complaints: list[str]) -> Application | None:
+    """Return the application, None when it is refused."""
+    try:
+        return load_application(settings)
+    except ApplicationRefused as error:
+        complaints += error.complaints
+        return None
+
+
+def users_folders(settings: Settings) -> Iterator[Path]:
+    """Yield where the user's own modules lie."""
+    yield settings.folder
+    source, _ = split_spec(settings.app or "")
+    if source.endswith(".py"):
+        yield Path(source).parent
+
+
+def ok_line(settings: Settings, application: Application) -> str:
+    """Say what would run."""
+    kinds = ", ".join(plain(kind) for kind in sorted(application.kinds))
+    file = settings.file or "no supervisor.toml"
+    where = f"{file}; home {settings.home}"
+    return f"ok: {plain(application.name)} ({kinds}); {settings.max_workers} workers; {plain(where)}"

@@ -1,0 +1,199 @@
+"""The surface: every command with its arguments and options. What a command does is in a file of its own."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import rich_click as click
+
+from policies.job import State
+from supervisor import units
+from supervisor.errors import Refused
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Decorator = Callable[[Function], Function]
+
+HOME = "The store's folder (LANEWAY_HOME; default: the nearest .supervisor/ upwards)."
+APP = "The application: MODULE[:ATTR] or FILE.py[:ATTR] (LANEWAY_APP; default: app in supervisor.toml)."
+JOB = click.IntRange(1, 2**63 - 1)
+
+
+def as_seconds(_ctx: Any, _option: Any, text: str | None) -> float | None:
+    """Read a duration: 30, 30s, 2m, 1h; 0 switches a deadline off."""
+    if text is None:
+        return None
+    if (amount := units.seconds(text)) is None:
+        raise click.BadParameter(f"{text!r} is no duration; write 30, 30s, 2m or 1h")
+    return amount
+
+
+def common(*, app: bool = False) -> Decorator[Any]:
+    """Give a command the options that every one takes, and --app to those that need the application."""
+
+    def decorate(command: Any) -> Any:
+        if app:
+            command = click.option("--app", metavar="SPEC", help=APP)(command)
+        command = click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
+        return click.option("--home", metavar="DIR", help=HOME)(command)
+
+    return decorate
+
+
+def dispatch(argv: list[str]) -> int:
+    """Parse and run one command; return its exit code.
+
+    Raises:
+        Refused: bad usage, in one line.
+    """
+    try:
+        code = commands.main(args=argv, prog_name="supervisor", standalone_mode=False)
+    except click.Abort:
+        raise KeyboardInterrupt from None
+    except click.ClickException as error:
+        raise Refused([" ".join(error.format_message().split())]) from None
+    return int(code or 0)
+
+
+@click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--version", is_flag=True, help="Print the version.")
+@click.pass_context
+def commands(ctx: Any, *, version: bool) -> None:
+    """Background work that hangs, leaks and crashes, on this machine, and none of it lost.
+
+    Exit codes: 0 done, 1 the thing asked for failed, 2 usage, settings or application,
+    3 another supervisor holds the store, 4 store error, 130 interrupted.
+    """
+    if version:
+        from supervisor import sensors
+
+        print(f"laneway {sensors.version()}")
+    elif ctx.invoked_subcommand is None:
+        raise click.UsageError("which command? supervisor --help lists them")
+
+
+@commands.command()
+@click.option("--until-idle", is_flag=True, help="End when nothing is left that may run; waits for backoff.")
+@click.option("--max-workers", type=int, metavar="N", help="Children at once (default: cores - 1).")
+@click.option("--strict", is_flag=True, help="Exit 1 when jobs failed in this run.")
+@common(app=True)
+def run(**asked: Any) -> int:
+    """Supervise: claim, run, land, kill, until Ctrl-C (twice: stop now)."""
+    from supervisor.cli.run import run_command
+
+    return run_command(**asked)
+
+
+@commands.command()
+@click.argument("kind")
+@click.argument("payload", required=False, metavar="[JSON|-]")
+@click.option("--lines", metavar="FILE|-", help="One JSON payload a line; all are queued, or none.")
+@click.option("--priority", type=int, metavar="N", help="Lower runs first (default: the kind's own).")
+@click.option("--tag", help="A label, to find the job again.")
+@click.option(
+    "--batch-deadline", callback=as_seconds, metavar="S", help="Kill it when no batch comes for so long."
+)
+@click.option("--start-deadline", callback=as_seconds, metavar="S", help="The same, up to the first row.")
+@click.option("--job-deadline", callback=as_seconds, metavar="S", help="Kill it when it runs for longer.")
+@common(app=True)
+def enqueue(**asked: Any) -> int:
+    """Queue a job of KIND and print its id. The payload is JSON, by default {}; - reads it from stdin."""
+    from supervisor.cli.enqueue import enqueue_command
+
+    return enqueue_command(**asked)
+
+
+@commands.command()
+@click.option("--state", type=click.Choice([str(state) for state in State]), help="Only jobs in this state.")
+@click.option("--kind", help="Only jobs of this kind.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="How many.")
+@click.option("--before", type=JOB, metavar="ID", help="The next page: jobs below this id.")
+@common()
+def jobs(**asked: Any) -> int:
+    """List jobs, newest first."""
+    from supervisor.cli.jobs import jobs_command
+
+    return jobs_command(**asked)
+
+
+@commands.command()
+@click.argument("job", type=JOB, metavar="ID")
+@common()
+def show(**asked: Any) -> int:
+    """Tell a job's story: attempts, receipts, what landed, where it was killed."""
+    from supervisor.cli.show import show_command
+
+    return show_command(**asked)
+
+
+@commands.command()
+@click.argument("job", type=JOB, metavar="ID")
+@common()
+def logs(**asked: Any) -> int:
+    """Print the tail of what the job's last finished attempt wrote to stdout and stderr."""
+    from supervisor.cli.jobs import logs_command
+
+    return logs_command(**asked)
+
+
+@commands.command()
+@click.option("--strict", is_flag=True, help="Exit 1 when jobs failed or health is bad.")
+@common()
+def status(*, home: str | None, as_json: bool, strict: bool) -> int:
+    """Say what is, why it waits, and what to do."""
+    from supervisor.cli.status import Request, status_command
+
+    return status_command(Request(home, as_json, strict))
+
+
+@commands.command()
+@click.argument("ids", type=JOB, nargs=-1, required=True, metavar="ID...")
+@common()
+def cancel(**asked: Any) -> int:
+    """End jobs: their late batches are refused at once, their processes are gone a moment later."""
+    from supervisor.cli.cancel import cancel_command
+
+    return cancel_command(**asked)
+
+
+@commands.command()
+@common(app=True)
+def check(**asked: Any) -> int:
+    """Check settings and application; all complaints at once."""
+    from supervisor.cli.check import check_command
+
+    return check_command(**asked)
+
+
+@commands.command()
+@common()
+def doctor(**asked: Any) -> int:
+    """Check the machine: versions, name clashes, the store's disk."""
+    from supervisor.cli.doctor import doctor_command
+
+    return doctor_command(**asked)
+
+
+@click.argument("path", metavar="PATH")
+@click.option(
+    "--exclude", multiple=True, metavar="NAME", help="Leave out this name or glob; may be repeated."
+)
+@common()
+def index(**asked: Any) -> int:
+    """Index a folder of notes, text or source code; again: only what changed."""
+    from supervisor.cli.index import index_command
+
+    return index_command(**asked)
+
+
+commands.command("index")(index)
+commands.command("vault", hidden=True)(index)
+
+
+@commands.command()
+@click.argument("words", nargs=-1, required=True, metavar="WORDS...")
+@click.option("--limit", type=click.IntRange(1, 1000), default=10, show_default=True, help="How many hits.")
+@common()
+def search(**asked: Any) -> int:
+    """Search what was indexed: all WORDS, pre* for a beginning, a "phrase in quotes"."""
+    from supervisor.cli.search import search_command
+
+    return search_command(**asked)

@@ -1,0 +1,121 @@
+"""`supervisor doctor`: what this machine, environment and store are, and what is wrong with them."""
+
+import platform
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+from landing.connect import SQLITE_VERSION
+from landing.errors import StoreError
+from landing.snapshot import store_size
+from supervisor import sensors
+from supervisor.cli.codes import FAILED
+from supervisor.cli.output import page, plain, print_json
+from supervisor.lock import is_live
+from supervisor.names import ROOT, strangers
+from supervisor.place import find_home
+from supervisor.status import megabytes, status
+
+NETWORK: Final = frozenset({"9p", "afs", "cifs", "fuse.sshfs", "nfs", "nfs4", "smb3", "smbfs"})
+FIXED: Final = ((3, 51, 3), (3, 50, 7), (3, 44, 6))
+"""The first SQLite of each line without the WAL-reset bug (CONTRACTS K8)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line. `level` is ok, warning (works, with a risk) or wrong; `advice` says what to do."""
+
+    name: str
+    value: str
+    level: str = "ok"
+    advice: str = ""
+
+
+def doctor_command(*, home: str | None, as_json: bool) -> int:
+    """Print the findings; 1 says that something is wrong."""
+    findings = [*environment_findings(), *store_findings(find_home(home))]
+    wrong = any(finding.level == "wrong" for finding in findings)
+    if as_json:
+        print_json({"ok": not wrong, "findings": [asdict(finding) for finding in findings]})
+    else:
+        print("\n".join(page([cells(finding) for finding in findings])))
+    return FAILED if wrong else 0
+
+
+def cells(finding: Finding) -> tuple[str, str]:
+    """Return a finding's cells."""
+    mark = "" if finding.level == "ok" else f"   {finding.level.upper()}: {finding.advice}"
+    return finding.name, plain(f"{finding.value}{mark}")
+
+
+def environment_findings() -> Iterator[Finding]:
+    """Look at the interpreter, the libraries and the names."""
+    yield Finding("laneway", f"{sensors.version()} in {ROOT}")
+    yield Finding("python", f"{platform.python_version()} ({sys.executable})")
+    yield sqlite_finding(SQLITE_VERSION)
+    yield Finding("msgspec", version("msgspec"))
+    yield Finding("platform", platform.platform())
+    yield Finding("kill", "process group: a descendant that left it is not followed")
+    clashes = list(strangers())
+    yield from (Finding("names", "taken", "wrong", line) for line in clashes)
+    if not clashes:
+        yield Finding("names", "supervisor, worker, landing, ipc and policies are laneway's")
+
+
+def sqlite_finding(found: tuple[int, int, int]) -> Finding:
+    """Name the SQLite versions that can lose a commit when a checkpoint resets the WAL."""
+    text = ".".join(str(part) for part in found)
+    if has_wal_reset_bug(found):
+        advice = "has the WAL-reset bug (rare damage when two processes write at once); mended in 3.51.3"
+        return Finding("sqlite", text, "warning", advice)
+    return Finding("sqlite", text)
+
+
+def has_wal_reset_bug(found: tuple[int, int, int]) -> bool:
+    """Tell whether this version has the bug: it is before 3.51.3 and not one of the mended older lines."""
+    return found < FIXED[0] and not any(found[:2] == line[:2] and found >= line for line in FIXED[1:])
+
+
+def store_findings(home: Path) -> Iterator[Finding]:
+    """Look at the store of a home, if it has one, and at the disk that it is on."""
+    try:
+        size, wal = store_size(home)
+        facts = status(home)
+    except StoreError as error:
+        missing = error.code == "no_store" or not home.exists()
+        yield Finding(
+            "store", f"none in {home}" if missing else str(home), *(() if missing else ("wrong", str(error)))
+        )
+        return
+    yield Finding("store", f"{home}: {megabytes(size):g} MB, WAL {megabytes(wal):g} MB")
+    yield disk_finding(home)
+    yield Finding("lock", f"held, supervisor {facts['supervisor']['state']}" if is_live(home) else "free")
+    yield from (Finding("health", "not good", "warning", reason) for reason in facts["reasons"])
+
+
+def disk_finding(home: Path) -> Finding:
+    """Name the file system; WAL does not work across machines."""
+    kind = file_system(home)
+    if kind in NETWORK:
+        return Finding(
+            "disk", kind, "wrong", "a network file system; the store needs a local one: --home DIR"
+        )
+    return Finding("disk", kind)
+
+
+def file_system(folder: Path) -> str:
+    """Return the type of the file system that a folder is on, "unknown" where the system does not say."""
+    try:
+        mounts = Path("/proc/self/mountinfo").read_text("utf-8", "surrogateescape").splitlines()
+    except OSError:
+        return "unknown"
+    best, kind = -1, "unknown"
+    for line in mounts:
+        before, _, after = line.partition(" - ")
+        point = before.split()[4].encode().decode("unicode_escape")
+        if folder.resolve().is_relative_to(point) and len(point) >= best:
+            best, kind = len(point), after.split()[0]
+    return kind

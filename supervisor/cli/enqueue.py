@@ -1,0 +1,118 @@
+"""`supervisor enqueue`: one payload, or a whole file of them in one transaction."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from landing.jobs import UnknownKind
+from policies.payload import PAYLOAD_LIMIT, PayloadRefused, payload_from, payload_text
+from supervisor.application import load_application
+from supervisor.cli.output import hint, print_json
+from supervisor.client import Client, JobRef
+from supervisor.errors import Refused
+from supervisor.lock import is_live
+from supervisor.settings import Flags, Settings, load_settings
+
+READ_LIMIT = 8 * PAYLOAD_LIMIT
+
+
+def enqueue_command(
+    *,
+    home: str | None,
+    app: str | None,
+    as_json: bool,
+    kind: str,
+    payload: str | None,
+    lines: str | None,
+    **options: Any,
+) -> int:
+    """Queue what was asked for and print the ids."""
+    settings = load_settings(Flags(home=home, app=app))
+    if lines is not None and payload is not None:
+        raise Refused(["a payload and --lines exclude each other"])
+    payloads = [one_payload(payload)] if lines is None else list(payload_lines(lines))
+    given = {name: value for name, value in options.items() if value is not None}
+    jobs = enqueue(settings, kind, payloads, given, register=app is not None)
+    report(jobs, as_json=as_json, single=lines is None)
+    if not is_live(settings.home):
+        hint("queued; no supervisor runs here, start one: supervisor run")
+    return 0
+
+
+def enqueue(
+    settings: Settings, kind: str, payloads: list[Any], options: dict[str, Any], *, register: bool
+) -> list[JobRef]:
+    """Queue; an application that settings name is loaded only when the store does not know the kind."""
+    if register:
+        return Client(settings.home, load_application(settings)).enqueue_many(kind, payloads, **options)
+    try:
+        return Client(settings.home).enqueue_many(kind, payloads, **options)
+    except UnknownKind as error:
+        if settings.app is None:
+            raise Refused([f"{error} (an application's own: --app FILE.py)"]) from None
+    return Client(settings.home, load_application(settings)).enqueue_many(kind, payloads, **options)
+
+
+def report(jobs: list[JobRef], *, as_json: bool, single: bool) -> None:
+    """Print the ids."""
+    if as_json:
+        answers = [{"id": job.id, "outcome": job.outcome} for job in jobs]
+        print_json(answers[0] if single else answers)
+    else:
+        print("\n".join(str(job.id) for job in jobs))
+
+
+def one_payload(text: str | None) -> Any:
+    """Return the payload of an argument: JSON, - for stdin, {} when there is none.
+
+    Raises:
+        PayloadRefused: it is not JSON.
+    """
+    if text is None:
+        return {}
+    return payload_from(decoded(sys.stdin.buffer.read(READ_LIMIT + 1)) if text == "-" else text)
+
+
+def payload_lines(source: str) -> Iterator[Any]:
+    """Yield the payload of every line that is not empty.
+
+    Raises:
+        Refused: the file cannot be read.
+        PayloadRefused: a line is no payload; names it by number.
+    """
+    try:
+        if source == "-":
+            yield from numbered_payloads(sys.stdin.buffer)
+        else:
+            with Path(source).open("rb") as file:
+                yield from numbered_payloads(file)
+    except OSError as error:
+        raise Refused([f"--lines {source}: {error.strerror}"]) from None
+
+
+def numbered_payloads(file: BinaryIO) -> Iterator[Any]:
+    """Yield payloads; each is checked here, where its line is known."""
+    for number, line in enumerate(file, 1):
+        if not line.strip():
+            continue
+        try:
+            value = payload_from(decoded(line))
+            payload_text(value)
+        except PayloadRefused as error:
+            raise PayloadRefused(f"line {number}: {error}") from None
+        yield value
+
+
+def decoded(data: bytes) -> str:
+    """Return the text of bytes that should be UTF-8.
+
+    Raises:
+        PayloadRefused: they are not, or there are too many.
+    """
+    if len(data) > READ_LIMIT:
+        raise PayloadRefused(f"the payload is over {READ_LIMIT} bytes; pass a path instead")
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise PayloadRefused(f"the payload is not UTF-8 (byte {error.start})") from None

@@ -1,0 +1,89 @@
+"""What happens in a run, as sentences: the only place that turns events into words."""
+
+from supervisor.cli.output import plain, short
+from supervisor.events import (
+    AttemptEnded,
+    BatchLanded,
+    Event,
+    JobStarted,
+    RunStarted,
+    StaleBatch,
+    Stopping,
+    Warned,
+)
+from supervisor.stuck import call_path, stuck_at
+from supervisor.units import count, duration
+
+
+def sentence(event: Event, now: int) -> str:
+    """Return one line for a person.
+
+    Args:
+        event: what happened.
+        now: microseconds UTC, for "retry in 20 s".
+    """
+    match event:
+        case RunStarted():
+            return started(event)
+        case JobStarted():
+            again = f", attempt {event.attempt}" if event.attempt > 1 else ""
+            return f"#{event.job} {plain(event.kind)} started{again}"
+        case BatchLanded():
+            return f"#{event.job} {plain(event.kind)}: {progress(event)}"
+        case AttemptEnded():
+            return f"#{event.job} {plain(event.kind)} {ended(event, now)}"
+        case StaleBatch():
+            return f"#{event.job} batch {event.seq} came too late and changed nothing"
+        case Warned():
+            return f"warning: {short(event.text, 300)}"
+        case Stopping():
+            return "stopping now" if event.now else "stopping after the batches under way; again to stop now"
+
+
+def started(event: RunStarted) -> str:
+    """Say that a run has begun, and what the last one left."""
+    workers = count(event.workers, "worker")
+    left = " ".join(f"#{job}" for job in event.recovered)
+    recovered = f"; took over from a run that died: {left}" if left else ""
+    return f"laneway up: run {event.run}, pid {event.pid}, {workers}, {plain(event.app)}{recovered}"
+
+
+def progress(event: BatchLanded) -> str:
+    """Say how far a job is."""
+    rows = f"{count(event.rows, 'row')} landed"
+    return f"{event.done or 0:,} of {event.total:,}, {rows}" if event.total else rows
+
+
+def ended(event: AttemptEnded, now: int) -> str:
+    """Say how an attempt ended, where it was stuck if it was killed, and what happens to its job."""
+    if event.outcome == "done":
+        return f"done: {count(event.rows, 'row')}"
+    error = short(event.error, 200)
+    what = "killed" if event.outcome == "timed_out" else event.outcome.replace("_", " ")
+    parts = [f"{what}: {error}" if error else what]
+    if event.kill:
+        parts[0] += killed(event)
+    return "; ".join([*parts, *fate(event, now)])
+
+
+def killed(event: AttemptEnded) -> str:
+    """Say what a kill found."""
+    kill = event.kill or {}
+    survivors = kill.get("survivors") or []
+    left = f"{len(survivors)} SURVIVED" if survivors else "0 survivors"
+    frames = stuck_at(kill.get("stack") or "", 2)
+    stuck = f", stuck in {plain(call_path(frames))}" if frames else ""
+    return f"{stuck}, {left}, gone in {duration(kill.get('took_ms', 0) / 1000)}"
+
+
+def fate(event: AttemptEnded, now: int) -> list[str]:
+    """Say what becomes of the job."""
+    match event.state:
+        case "pending" if event.wake_at is not None:
+            return [f"retry in {duration(max(0, event.wake_at - now) / 1e6)}"]
+        case "queued":
+            return ["queued again"]
+        case "failed":
+            return [f"FAILED: supervisor show {event.job}"]
+        case _:
+            return []

@@ -1,0 +1,116 @@
+"""`supervisor status`: one screen for "what is, why does it wait, what do I do?". It loads only the store."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from supervisor.cli.output import page, plain, print_json, short
+from supervisor.place import find_home
+from supervisor.status import status
+from supervisor.units import count, duration
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What `status` was asked for."""
+
+    home: str | None = None
+    as_json: bool = False
+    strict: bool = False
+
+
+def plain_request(argv: list[str]) -> Request | None:
+    """Read `[--home DIR] [--json] [--strict]`; None for anything else: click reads or refuses it."""
+    home, rest = None, iter(argv)
+    flags = set()
+    for word in rest:
+        if word == "--home":
+            home = next(rest, "")
+        elif word.startswith("--home="):
+            home = word.removeprefix("--home=")
+        elif word in {"--json", "--strict"}:
+            flags.add(word)
+        else:
+            return None
+    return None if home == "" else Request(home, "--json" in flags, "--strict" in flags)
+
+
+def status_command(request: Request) -> int:
+    """Print the status; with --strict, 1 says that jobs failed or health is bad."""
+    facts = status(find_home(request.home))
+    if request.as_json:
+        print_json(facts)
+    else:
+        print("\n".join(screen(facts)))
+    bad = not facts["healthy"] or bool(facts["jobs"].get("failed"))
+    return 1 if request.strict and bad else 0
+
+
+def screen(facts: dict[str, Any]) -> Iterator[str]:
+    """Yield the lines of the screen."""
+    health = "HEALTHY" if facts["healthy"] else "UNHEALTHY"
+    yield f"laneway {who(facts['supervisor'])}   {plain(near(facts['home']))}   {health}"
+    yield from (f"!  {plain(reason)}" for reason in facts["reasons"])
+    if facts["running"]:
+        yield f"RUNNING {len(facts['running'])}"
+        yield from page([running_row(job) for job in facts["running"]], indent="  ")
+    waiting = sum(facts["jobs"].get(state, 0) for state in ("pending", "queued", "deferred"))
+    if waiting:
+        yield f"WAITING {waiting:,}"
+        yield from page([waiting_row(group) for group in facts["waiting"]], indent="  ")
+    yield last_line(facts)
+
+
+def who(supervisor: dict[str, Any]) -> str:
+    """Say how the supervisor is."""
+    state, run, pid = supervisor["state"], supervisor["run"], supervisor["pid"]
+    if state in {"up", "stalled"}:
+        return f"{state}, pid {pid}, run {run}, {duration(supervisor['up_s'])}"
+    if run is None or state == "starting":
+        return str(state)
+    seen = "" if supervisor["age_s"] is None else f", last seen {duration(supervisor['age_s'])} ago"
+    return f"{state}, run {run} was the last{seen}"
+
+
+def near(path: str) -> str:
+    """Shorten a path below the reader's own folder."""
+    try:
+        own = Path.home()
+        return f"~/{Path(path).relative_to(own)}" if Path(path) != own else "~"
+    except (ValueError, RuntimeError):
+        return path
+
+
+def running_row(job: dict[str, Any]) -> tuple[str, ...]:
+    """Return the cells of one job in flight."""
+    runs = "starting" if job["for_s"] is None else duration(job["for_s"])
+    note = f"attempt {job['attempt']}" + (", cancelling" if job["state"] == "cancelling" else "")
+    return f"#{job['id']}", plain(job["kind"]), progress(job), runs, note
+
+
+def progress(job: dict[str, Any]) -> str:
+    """Say how far a job is: of its total where it knows one, else in rows."""
+    if job["total"]:
+        return f"{job['done'] or 0:,} of {job['total']:,}, {count(job['rows'], 'row')}"
+    return f"{count(job['rows'], 'row')}"
+
+
+def waiting_row(group: dict[str, Any]) -> tuple[str, ...]:
+    """Return the cells of jobs that wait for the same reason."""
+    count = f"{group['jobs']:,}" + ("+" if group["jobs"] >= 1000 else "")
+    if "oldest_s" in group:
+        when = f"oldest {duration(group['oldest_s'])}"
+    else:
+        when = "" if group["wakes_s"] is None else f"next in {duration(group['wakes_s'])}"
+    return count, plain(group["kind"]), short(group["reason"], 60), when
+
+
+def last_line(facts: dict[str, Any]) -> str:
+    """Say what ended in the last hour, which jobs failed last, how to look at one, how large the store is."""
+    hour = ", ".join(f"{count:,} {outcome}" for outcome, count in sorted(facts["last_hour"].items()))
+    line = f"last hour: {hour or 'nothing ended'}"
+    if failed := facts["last_failed"]:
+        names = " ".join(f"#{job['id']}" for job in failed)
+        line += f"; {facts['jobs']['failed']:,} failed in all ({names}: supervisor show {failed[0]['id']})"
+    return f"{line}; store {facts['store_mb']:g} MB, WAL {facts['wal_mb']:g} MB"

@@ -1,0 +1,140 @@
+"""What is, and why: the facts of one status, as plain values. Nothing here loads a codec or a screen.
+
+Liveness is the kernel's word (the lock) and the lock file's age, which the loop renews
+at least once a second; a slow lander never reads as a dead supervisor (CONTRACTS K10).
+"""
+
+import sqlite3
+from pathlib import Path
+from typing import Any, Final
+
+from landing import views
+from landing.snapshot import snapshot, store_size
+from policies.job import MICROS
+from supervisor import sensors
+from supervisor.lock import is_live, last_sign_of_life
+
+STALLED_SECONDS: Final = 5.0
+HOUR: Final = 3600 * MICROS
+WAL_MB: Final = 256
+
+
+def status(home: Path) -> dict[str, Any]:
+    """Return the status of a home: JSON values, times in seconds, sizes in MB.
+
+    Raises:
+        NoStore: there is no store here.
+        StoreError: it cannot be read.
+    """
+    now = sensors.now_micros()
+    with snapshot(home) as db:
+        run, counts = views.last_run(db), views.counts(db)
+        facts: dict[str, Any] = {
+            "supervisor": supervisor_facts(home, run, now),
+            "jobs": counts,
+            "running": [running_facts(row, now) for row in views.in_flight(db)],
+            "waiting": waiting_facts(db, now),
+            "last_hour": views.ended_since(db, now - HOUR),
+            "last_failed": last_failed(db) if counts.get("failed") else [],
+        }
+    size, wal = store_size(home)
+    facts["landed"] = landed(facts["running"])
+    facts["lanes"] = lanes(facts)
+    facts |= {"store_mb": megabytes(size), "wal_mb": megabytes(wal)}
+    reasons = complaints(facts)
+    return {"healthy": not reasons, "reasons": reasons, "home": str(home), **facts}
+
+
+def supervisor_facts(home: Path, run: dict[str, Any] | None, now: int) -> dict[str, Any]:
+    """Say whether a supervisor is up, starting, stalled, down or died; `age_s` counts from its last sign."""
+    seen = last_sign_of_life(home)
+    age = None if seen is None else max(0.0, round(now / MICROS - seen, 1))
+    run = run or {"id": None, "pid": None, "started_at": None, "clean": 1}
+    if is_live(home):
+        state = "starting" if run["clean"] else "stalled" if (age or 0) > STALLED_SECONDS else "up"
+    else:
+        state = "down" if run["clean"] else "died"
+    up = round((now - run["started_at"]) / MICROS) if state in {"up", "stalled"} else None
+    return {"state": state, "run": run["id"], "pid": run["pid"], "age_s": age, "up_s": up}
+
+
+def running_facts(row: dict[str, Any], now: int) -> dict[str, Any]:
+    """Return what one job in flight is at."""
+    started = row["started_at"]
+    return {
+        "id": row["id"],
+        "kind": row["kind"],
+        "state": "cancelling" if row["cancel_requested_at"] else row["state"],
+        "attempt": row["claims"],
+        "rows": row["landed_rows"],
+        "batches": row["landed_seq"],
+        "done": row["done"],
+        "total": row["total"],
+        "for_s": None if started is None else round((now - started) / MICROS, 1),
+    }
+
+
+def waiting_facts(db: sqlite3.Connection, now: int) -> list[dict[str, Any]]:
+    """Return who waits, by kind and reason; counts stop at 1,000 a group."""
+    queued = [
+        {
+            "kind": row["kind"],
+            "jobs": row["jobs"],
+            "reason": "queued",
+            "oldest_s": round(max(0, now - row["oldest"]) / MICROS, 1),
+        }
+        for row in views.waiting(db)
+    ]
+    pending = [
+        {
+            "kind": row["kind"],
+            "jobs": row["jobs"],
+            "reason": row["reason"] or "pending",
+            "wakes_s": None if row["wake_at"] is None else round(max(0, row["wake_at"] - now) / MICROS, 1),
+        }
+        for row in views.pending(db)
+    ]
+    return queued + pending
+
+
+def last_failed(db: sqlite3.Connection) -> list[dict[str, Any]]:
+    """Return the three newest failed jobs."""
+    return [
+        {"id": row["id"], "kind": row["kind"], "reason": row["reason"]}
+        for row in views.jobs(db, state="failed", limit=3)
+    ]
+
+
+def landed(running: list[dict[str, Any]]) -> dict[str, int]:
+    """Sum what the jobs in flight have landed; a sum over all jobs would cost more the longer one runs."""
+    return {name: sum(job[name] for job in running) for name in ("rows", "batches")}
+
+
+def lanes(facts: dict[str, Any]) -> dict[str, dict[str, int]]:
+    """Count running and waiting jobs of each kind that has any."""
+    found: dict[str, dict[str, int]] = {}
+    for job in facts["running"]:
+        found.setdefault(job["kind"], {"running": 0, "waiting": 0})["running"] += 1
+    for group in facts["waiting"]:
+        found.setdefault(group["kind"], {"running": 0, "waiting": 0})["waiting"] += group["jobs"]
+    return found
+
+
+def complaints(facts: dict[str, Any]) -> list[str]:
+    """Say what is not as it should be, one line each with what to do."""
+    found, who = [], facts["supervisor"]
+    undone = sum(facts["jobs"].get(state, 0) for state in ("pending", "queued", "leased", "running"))
+    if who["state"] == "stalled":
+        found.append(f"the supervisor (pid {who['pid']}) has not moved for {who['age_s']:g} s")
+    if who["state"] == "died":
+        found.append(f"run {who['run']} died; the next one recovers: supervisor run")
+    elif who["state"] == "down" and undone:
+        found.append(f"no supervisor runs, {undone:,} unfinished: supervisor run")
+    if facts["wal_mb"] > WAL_MB:
+        found.append(f"the WAL has grown to {facts['wal_mb']:g} MB")
+    return found
+
+
+def megabytes(size: int) -> float:
+    """Return bytes in MB."""
+    return round(size / 1e6, 2)

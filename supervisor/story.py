@@ -1,0 +1,88 @@
+"""One job's story as plain values: what `show --json` prints and the screen is made from.
+
+row + attempts with receipts + events  ->  id, key, kind, state ... waits, attempts, landed, events
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from landing import views
+from landing.snapshot import snapshot
+from policies.job import State
+from supervisor.lock import is_live
+from supervisor.units import iso
+
+
+def story(home: Path, job: int) -> dict[str, Any]:
+    """Return all that is known of a job as JSON values; times are ISO text in UTC.
+
+    Raises:
+        NoStore: there is no store here.
+        JobNotFound: no such job.
+    """
+    with snapshot(home) as db:
+        row = views.job(db, job)
+        attempts, events = views.attempts(db, job), views.events(db, job)
+        busy = bool(views.in_flight(db))
+        declared = views.kinds(db).get(row["kind"], {}).get("options", {})
+    return {
+        "id": row["id"],
+        "key": row["key"],
+        "kind": row["kind"],
+        "tag": row["tag"],
+        "state": row["state"],
+        "reason": row["reason"],
+        "priority": row["priority"],
+        "tier": row["tier"],
+        "payload": json.loads(row["payload"]),
+        "result": json.loads(row["result"]) if row["result"] else None,
+        "created_at": iso(row["created_at"]),
+        "finished_at": iso(row["finished_at"]),
+        "limits": json.loads(row["options"]) if row["options"] else {},
+        "progress": {"done": row["done"], "total": row["total"]},
+        "failures": row["failures"],
+        "max_attempts": declared.get("max_attempts"),
+        "waits": waits(row, live=is_live(home), busy=busy),
+        "attempts": [attempt_story(one, row) for one in attempts],
+        "landed": {"batches": row["landed_seq"], "rows": row["landed_rows"], "mark": row["mark"]},
+        "events": [event_story(one) for one in events],
+    }
+
+
+def waits(row: Mapping[str, Any], *, live: bool, busy: bool) -> list[dict[str, Any]]:
+    """Return every reason that holds a waiting job now, each with when it ends, where that is known."""
+    found: list[dict[str, Any]] = []
+    if row["state"] in {State.PENDING, State.DEFERRED}:
+        found.append({"reason": row["reason"] or row["state"], "until": iso(row["wake_at"])})
+    elif row["state"] == State.QUEUED and live and busy:
+        found.append({"reason": "others_run", "until": None})
+    if not live and row["state"] in {State.PENDING, State.DEFERRED, State.QUEUED}:
+        found.append({"reason": "no_supervisor", "until": None})
+    return found
+
+
+def attempt_story(attempt: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return one attempt; its outcome is None while it is under way."""
+    under_way = attempt["outcome"] is None
+    started = row["started_at"] if under_way and attempt["number"] == row["claims"] else attempt["started_at"]
+    return {
+        "number": attempt["number"],
+        "claimed_at": iso(attempt["claimed_at"]),
+        "started_at": iso(started),
+        "finished_at": iso(attempt["finished_at"]),
+        "outcome": attempt["outcome"],
+        "code": attempt["error_code"],
+        "error": attempt["error"],
+        "exit": attempt["exit"],
+        "kill": attempt["kill"],
+        "spent": attempt["spent"],
+        "log": attempt["log"],
+        "run": attempt["run_id"],
+    }
+
+
+def event_story(event: Mapping[str, Any]) -> dict[str, Any]:
+    """Return one event of a job."""
+    return {"at": iso(event["at"]), "name": event["name"], "run": event["run_id"], "detail": event["detail"]}

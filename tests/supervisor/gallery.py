@@ -1,0 +1,289 @@
+"""An application of misbehaving and well-behaved lanes, for tests over real children."""
+
+import ctypes
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from supervisor import App, Context, Job, Landing, Rows
+
+app = App("gallery")
+app.migration(1, "CREATE TABLE items (job INT, n INT, text TEXT, attempt INT)")
+
+Jobs = Job[dict[str, Any]]
+Pairs = Iterator[tuple[int, str]]
+
+
+def land(db: Landing, job: Jobs, rows: Rows[tuple[int, str]]) -> None:
+    db.executemany(
+        f"INSERT INTO items VALUES ({job.id}, ?, ?, {job.attempt})",
+        rows,
+    )
+
+
+@app.lane("quick")
+def quick(job: Jobs, ctx: Context) -> Pairs:
+    for n in range(job.payload.get("rows", 3)):
+        yield n, "quick"
+
+
+@app.lane("sleepy")
+def sleepy(job: Jobs, ctx: Context) -> Pairs:
+    """Takes its time; two of them at once overlap."""
+    yield 0, str(time.monotonic())
+    time.sleep(job.payload["seconds"])
+    yield 1, str(time.monotonic())
+
+
+@app.lane("wedged_in_c", batch_deadline=0.5, grace=0.5, max_attempts=1)
+def wedged_in_c(job: Jobs, ctx: Context) -> Pairs:
+    yield 0, "before the wedge"
+    ctypes.PyDLL(None).pause()  # holds the GIL
+    yield 1, "never"
+
+
+@app.lane("runaway_regex", batch_deadline=0.5, grace=0.5, max_attempts=1)
+def runaway_regex(job: Jobs, ctx: Context) -> Pairs:
+    yield 0, "before the regex"
+    re.match(r"(a+)+$", "a" * 64 + "b")
+    yield 1, "never"
+
+
+@app.lane("ignores_term", batch_deadline=0.5, grace=0.3, max_attempts=1)
+def ignores_term(job: Jobs, ctx: Context) -> Pairs:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    yield 0, "before"
+    while True:
+        time.sleep(0.01)
+
+
+@app.lane("slow_start", start_deadline=0.4, grace=0.3, max_attempts=1)
+def slow_start(job: Jobs, ctx: Context) -> Pairs:
+    time.sleep(3600)
+    yield 0, "never"
+
+
+@app.lane("endless", job_deadline=0.6, batch_deadline=30, grace=0.3, max_attempts=1)
+def endless(job: Jobs, ctx: Context) -> Pairs:
+    n = 0
+    while True:
+        yield n, "on and on"
+        n += 1
+        time.sleep(0.01)
+
+
+@app.lane("noisy", batch_rows=5)
+def noisy(job: Jobs, ctx: Context) -> Pairs:
+    libc = ctypes.CDLL(None)
+    for n in range(50):
+        print(f"python {n}", end=" ")
+        libc.printf(b"c %d ", n)
+        if n % 10 == 0:
+            subprocess.run([sys.executable, "-c", "print('grandchild', end='')"], check=True)
+        yield n, "noisy"
+    for _ in range(10):
+        sys.stderr.write("x" * (1 << 20))
+    print("the end", end="")
+
+
+@app.lane("exits", max_attempts=1)
+def exits(job: Jobs, ctx: Context) -> Pairs:
+    yield 0, "before"
+    os._exit(3)
+
+
+@app.lane("dies_twice", backoff=0.05)
+def dies_twice(job: Jobs, ctx: Context) -> Pairs:
+    yield 0, "first"
+    if job.attempt < 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    yield 1, "second"
+
+
+@app.lane("segfaults", max_attempts=1)
+def segfaults(job: Jobs, ctx: Context) -> Pairs:
+    yield 0, "before"
+    ctypes.string_at(0)
+
+
+@app.lane("raises", retry_on=(OSError,), backoff=0.05, max_attempts=2)
+def raises(job: Jobs, ctx: Context) -> Pairs:
+    yield 0, "before"
+    raise (OSError if job.payload.get("retry") else ValueError)("on purpose")
+
+
+@app.lane("replayed", batch_rows=7, backoff=0.02)
+def replayed(job: Jobs, ctx: Context) -> Pairs:
+    """Dies at a chosen row of each attempt; each row must land once all the same."""
+    stops = job.payload["stops"]
+    for n in range(job.payload["rows"]):
+        if ctx.resume is not None and n <= int(ctx.resume):
+            continue
+        if job.attempt <= len(stops) and n == stops[job.attempt - 1]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield n, f"row {n}"
+        if n % 20 == 19:
+            ctx.checkpoint(str(n))
+
+
+@app.lane("paced", batch_rows=16, max_attempts=50)
+def paced(job: Jobs, ctx: Context) -> Pairs:
+    """A replay lane with real work between its rows."""
+    for n in range(job.payload["rows"]):
+        if n % 50 == 0:
+            time.sleep(0.002)
+        yield n, f"row {n}"
+
+
+@app.lane("restarts", resume="restart", backoff=0.02, batch_rows=4)
+def restarts(job: Jobs, ctx: Context) -> Pairs:
+    assert ctx.resume is None
+    for n in range(10):
+        if n == 6 and job.attempt == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield n, "restart"
+
+
+@restarts.lander
+def land_restart(db: Landing, job: Jobs, rows: Rows[tuple[int, str]]) -> None:
+    db.executemany("DELETE FROM items WHERE job = ? AND n = ?", ((job.id, n) for n, _ in rows))
+    land(db, job, rows)
+
+
+@app.lane("slow_lander")
+def slow_lander(job: Jobs, ctx: Context) -> Pairs:
+    yield 0, "slow"
+
+
+@slow_lander.lander
+def land_slowly(db: Landing, job: Jobs, rows: Rows[tuple[int, str]]) -> None:
+    db.execute("INSERT INTO items VALUES (?, -1, 'slow', 0)", (job.id,))
+    time.sleep(2.0)
+
+
+@app.lane("bad_lander", max_attempts=1)
+def bad_lander(job: Jobs, ctx: Context) -> Pairs:
+    for n in range(20):
+        yield n, "unlucky" if n == 12 else "lucky"
+        ctx.checkpoint(str(n))
+        time.sleep(0.002)
+
+
+@bad_lander.lander
+def land_badly(db: Landing, job: Jobs, rows: Rows[tuple[int, str]]) -> None:
+    land(db, job, rows)
+    if any(text == "unlucky" for _, text in rows):
+        raise RuntimeError("cannot land this one")
+
+
+@app.lane("committing_lander", max_attempts=1)
+def committing_lander(job: Jobs, ctx: Context) -> Pairs:
+    yield 0, "commit"
+
+
+@committing_lander.lander
+def land_and_commit(db: Landing, job: Jobs, rows: Rows[tuple[int, str]]) -> None:
+    land(db, job, rows)
+    db.execute("/* sly */ COMMIT")
+
+
+@app.lane("wrong_cell", max_attempts=3)
+def wrong_cell(job: Jobs, ctx: Context) -> Iterator[tuple[object, ...]]:
+    yield 0, "before"
+    ctx.checkpoint("0")
+    yield 1, ["a list is no cell"]
+
+
+@app.lane("large_row", max_attempts=3)
+def large_row(job: Jobs, ctx: Context) -> Pairs:
+    yield 0, "before"
+    ctx.checkpoint("0")
+    yield 1, "x" * (9 << 20)
+
+
+def channel() -> int:
+    """Find this child's channel: the only stream socket it has."""
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            if os.readlink(f"/proc/self/fd/{name}").startswith("socket:"):
+                return int(name)
+        except OSError:
+            continue
+    raise AssertionError("no socket")
+
+
+FRAMES = {
+    "negative": b"\xff\xff\xff\xfe",
+    "oversized": (9 << 20).to_bytes(4, "big"),
+    "zero": b"\x00\x00\x00\x00",
+    "unknown": b"\x00\x00\x00\x06\x92\xa4evil",
+    "garbage": b"\x00\x00\x00\x04\xc1\xc1\xc1\xc1",
+}
+
+
+@app.lane("hostile", max_attempts=3, batch_deadline=20)
+def hostile(job: Jobs, ctx: Context) -> Pairs:
+    yield 0, "before"
+    ctx.checkpoint("0")
+    fd = channel()
+    frame = job.payload["frame"]
+    if frame == "torn":
+        os.write(fd, b"\x00\x00\x10\x00half")
+        os._exit(0)
+    os.write(fd, FRAMES[frame])
+    time.sleep(3600)
+
+
+@app.lane("looks_around")
+def looks_around(job: Jobs, ctx: Context) -> Iterator[tuple[int, str]]:
+    """Report what a real child can see of the store."""
+    loaded = [name for name in ("landing", "sqlite3", "rich") if name in sys.modules]
+    links = []
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            links.append(os.readlink(f"/proc/self/fd/{name}"))
+        except OSError:
+            continue
+    yield 0, repr(loaded)
+    yield 1, "\n".join(links)
+    yield 2, "\n".join(f"{k}={v}" for k, v in os.environ.items())
+    yield 3, os.getcwd()
+
+
+@app.read
+def texts(db: Any, job: int) -> list[list[object]]:
+    return [list(row) for row in db.query("SELECT n, text FROM items WHERE job = ? ORDER BY n", (job,))]
+
+
+@app.lane("asks")
+def asks(job: Jobs, ctx: Context) -> Pairs:
+    yield 0, "landed first"
+    ctx.checkpoint("0")
+    while not (seen := ctx.read(texts, job=job.id)):
+        time.sleep(0.005)
+    yield 1, repr(seen)
+    try:
+        ctx.read("nowhere")  # type: ignore[arg-type]
+    except Exception as error:
+        yield 2, str(error)
+
+
+@app.lane("stoppable", grace=2)
+def stoppable(job: Jobs, ctx: Context) -> Pairs:
+    Path(job.payload["ready"]).touch()
+    start = int(ctx.resume) + 1 if ctx.resume is not None else 0
+    for n in range(start, job.payload["rows"]):
+        yield n, "stoppable"
+        ctx.checkpoint(str(n))
+        time.sleep(0.005)
+
+
+for _lane in app.lanes.values():
+    if _lane.land is None:
+        _lane.lander(land)

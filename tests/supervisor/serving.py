@@ -1,0 +1,92 @@
+"""A home, a real supervisor in this process or in another, and what the store says afterwards."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from landing import views
+from landing.jobs import Enqueue, Register
+from landing.snapshot import snapshot
+from landing.store import Store
+from policies.payload import payload_text
+from supervisor import events, sensors
+from supervisor.application import load_application
+from supervisor.daemon import Served, serve
+from supervisor.settings import Settings
+
+GALLERY = str(Path(__file__).with_name("gallery.py"))
+
+
+def wait_for(fact: Callable[[], Any], seconds: float = 20.0) -> Any:
+    """Return the first truth that `fact` gives; fail when there is none in time."""
+    until = time.monotonic() + seconds
+    while not (got := fact()):
+        assert time.monotonic() < until, f"no {fact} within {seconds} s"
+        time.sleep(0.005)
+    return got
+
+
+class House:
+    """One home folder and the gallery's application."""
+
+    def __init__(self, folder: Path, workers: int = 2, app: str = GALLERY) -> None:
+        self.home = folder / "home"
+        self.app = app
+        self.settings = Settings(home=self.home, app=app, max_workers=workers, folder=folder)
+        self.application = load_application(self.settings)
+        self.events: list[events.Event] = []
+        self.store = Store(self.home, sensors.now_micros, create_missing=True)
+        for name, kinds in self.application.declarations():
+            self.store.write(Register(name, kinds))
+
+    def enqueue(self, kind: str, payload: Any = None, **options: Any) -> int:
+        return self.store.write(Enqueue(kind=kind, payload=payload_text(payload or {}), options=options)).id
+
+    def serve(self, *, until_idle: bool = True) -> Served:
+        """Run a supervisor here until nothing is left."""
+        return serve(self.application, self.settings, until_idle=until_idle, report=self.events.append)
+
+    def start(self, *flags: str) -> subprocess.Popen[str]:
+        """Start `supervisor run` as a process of its own."""
+        return subprocess.Popen(
+            [
+                *(sys.executable, "-m", "supervisor", "run", "--home", str(self.home), "--app", self.app),
+                *("--max-workers", str(self.settings.max_workers), *flags),
+            ],
+            cwd=self.settings.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def query(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
+        with snapshot(self.home) as db:
+            return db.execute(sql, args).fetchall()
+
+    def items(self, job: int) -> list[tuple[Any, ...]]:
+        return self.query("SELECT n, text FROM items WHERE job = ? ORDER BY rowid", job)
+
+    def job(self, job: int) -> dict[str, Any]:
+        with snapshot(self.home) as db:
+            return views.job(db, job)
+
+    def attempts(self, job: int) -> list[dict[str, Any]]:
+        with snapshot(self.home) as db:
+            return views.attempts(db, job)
+
+    def of(self, kind: type[Any]) -> list[Any]:
+        """Return the events of one kind, in order."""
+        return [event for event in self.events if isinstance(event, kind)]
+
+
+def kill_session(process: subprocess.Popen[str]) -> None:
+    """End a supervisor that a test started, whatever state it is in."""
+    if process.poll() is None:
+        os.kill(process.pid, signal.SIGKILL)
+    process.communicate()

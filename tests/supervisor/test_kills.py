@@ -1,0 +1,108 @@
+"""Killed means gone, on time, with the line where it hung (SPEC C126, C154; CONTRACTS K5)."""
+
+import os
+
+import pytest
+
+from supervisor import events
+from tests.supervisor.serving import GALLERY, House
+
+SLACK_MS = 50.0
+
+
+def kill_of(house: House, job: int) -> dict[str, object]:
+    (attempt,) = house.attempts(job)
+    assert attempt["outcome"] == "timed_out"
+    assert attempt["kill"]["survivors"] == []
+    return attempt["kill"]
+
+
+def line_of(text: str) -> str:
+    """Return FILE, line N as a stack names it, for the gallery's line that holds `text`."""
+    with open(GALLERY) as file:
+        number = next(n for n, line in enumerate(file, 1) if text in line)
+    return f'"{GALLERY}", line {number} in'
+
+
+@pytest.mark.parametrize(
+    ("kind", "hangs_at"),
+    [("wedged_in_c", "pause()  # holds the GIL"), ("runaway_regex", 're.match(r"(a+)+$"')],
+)
+def test_a_wedged_child_dies_of_term_on_time_and_says_where_it_hung(
+    house: House, kind: str, hangs_at: str
+) -> None:
+    """C126, C154, K5."""
+    job = house.enqueue(kind)
+    assert house.serve().ended == "idle"
+    kill = kill_of(house, job)
+    assert kill["rung"] == "term"
+    assert kill["deadline_s"] == 0.5
+    assert kill["late_ms"] < SLACK_MS
+    assert line_of(hangs_at) in kill["stack"]
+    assert len(house.items(job)) == 1, "the row before the wedge has landed"
+    assert house.job(job)["state"] == "failed"
+    assert house.job(job)["reason"] == "no batch for 0.5 s"
+
+
+def test_a_child_that_ignores_term_is_killed_when_its_grace_is_over(house: House) -> None:
+    """C126."""
+    job = house.enqueue("ignores_term")
+    house.serve()
+    kill = kill_of(house, job)
+    assert kill["rung"] == "kill"
+    assert kill["took_ms"] >= 300
+    assert kill["late_ms"] < SLACK_MS
+    assert house.items(job) == [(0, "before")]
+
+
+def test_each_clock_names_itself(house: House) -> None:
+    """K5: start_deadline to the first row, job_deadline over all."""
+    started, endless = house.enqueue("slow_start"), house.enqueue("endless")
+    house.serve()
+    assert kill_of(house, started)["reason"] == "start_deadline"
+    assert kill_of(house, endless)["reason"] == "job_deadline"
+    assert house.job(started)["reason"] == "no row for 0.4 s"
+    assert len(house.items(endless)) > 3
+
+
+def test_a_job_may_bring_its_own_deadline(house: House) -> None:
+    """K5: per job at enqueue."""
+    job = house.enqueue("sleepy", {"seconds": 3600}, batch_deadline=0.2, grace=0.2, max_attempts=1)
+    house.serve()
+    assert kill_of(house, job)["deadline_s"] == 0.2
+
+
+def test_twenty_wedged_jobs_in_a_row_leave_both_slots_usable(house: House) -> None:
+    """C126, FIELD A9: every slot is free again after each kill; two quick jobs then overlap."""
+    wedged = [house.enqueue(kind) for kind in ("wedged_in_c", "runaway_regex") * 10]
+    house.serve()
+    for job in wedged:
+        assert kill_of(house, job)["late_ms"] < SLACK_MS
+    pair = [house.enqueue("sleepy", {"seconds": 0.5}) for _ in range(2)]
+    house.serve()
+    (a0, a1), (b0, b1) = ([float(text) for _, text in house.items(job)] for job in pair)
+    assert max(a0, b0) < min(a1, b1), "the two ran at the same time"
+
+
+def test_a_kill_leaves_no_zombie_and_no_descriptor(house: House) -> None:
+    """FIELD A, LESSONS 12: the kill is complete when the child is reaped."""
+    house.enqueue("wedged_in_c")
+    house.serve()
+    before = len(os.listdir("/proc/self/fd"))
+    for kind in ("wedged_in_c", "ignores_term", "quick"):
+        house.enqueue(kind)
+    house.serve()
+    assert len(os.listdir("/proc/self/fd")) == before
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+def test_a_sleeping_lander_does_not_hold_up_a_kill_in_another_lane(house: House) -> None:
+    """Promise 5: while a lander sleeps 2 s in its transaction, a wedged child still dies on time."""
+    wedged = house.enqueue("wedged_in_c")
+    slow = house.enqueue("slow_lander")
+    house.serve()
+    assert kill_of(house, wedged)["late_ms"] < SLACK_MS
+    assert house.job(slow)["state"] == "done"
+    ended = {event.job: n for n, event in enumerate(house.events) if isinstance(event, events.AttemptEnded)}
+    assert ended.keys() == {wedged, slow}

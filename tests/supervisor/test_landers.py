@@ -1,0 +1,26 @@
+"""Landers that misbehave: the batch, the attempt and nothing else pay for it (CONTRACTS K1)."""
+
+from tests.supervisor.serving import House
+
+
+def test_a_lander_that_raises_fails_the_attempt_and_keeps_what_landed_before(house: House) -> None:
+    """C125, K1: rolled back, run once more alone, then it counts; later batches are dropped."""
+    job, after = house.enqueue("bad_lander"), house.enqueue("quick")
+    assert house.serve().ended == "idle"
+    rows = house.items(job)
+    assert [n for n, _ in rows] == list(range(len(rows)))
+    assert len(rows) <= 12
+    assert all(text == "lucky" for _, text in rows)
+    (attempt,) = house.attempts(job)
+    assert (attempt["outcome"], attempt["error_code"]) == ("failed", "lander")
+    assert "cannot land this one" in attempt["error"]["message"]
+    assert house.job(job)["landed_rows"] == len(rows)
+    assert house.job(after)["state"] == "done"
+
+
+def test_a_lander_cannot_commit(house: House) -> None:
+    """K1: the facade refuses and nothing of the batch is kept."""
+    job = house.enqueue("committing_lander")
+    house.serve()
+    assert house.items(job) == []
+    assert "COMMIT" in house.attempts(job)[0]["error"]["message"]

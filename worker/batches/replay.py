@@ -1,0 +1,57 @@
+"""A new attempt in a `replay` lane: rows that landed are yielded again and dropped (CONTRACTS K4)."""
+
+from ipc.messages import Progress, ResumePoint
+from worker.batches.line import Line, Meter
+from worker.batches.refusal import Refusal
+from worker.batches.trail import Trail
+
+REMEDY = (
+    'a lane with resume="replay" must yield the same rows after the same mark; '
+    'declare it resume="checkpoint" or "restart", or start the job over'
+)
+
+
+class Replay:
+    """Drops the first rows after the mark and compares them with those that landed.
+
+    Args:
+        point: where the last landed batch ended; its `skip` rows are dropped.
+        trail: started at the point's mark.
+
+    Attributes:
+        left: rows still to drop.
+    """
+
+    def __init__(self, point: ResumePoint, trail: Trail, line: Line, meter: Meter) -> None:
+        self._point = point
+        self._trail = trail
+        self._line = line
+        self._meter = meter
+        self.left = point.skip
+
+    def drop(self, rows: int, encoded: memoryview) -> None:
+        """Drop so many rows and report it, which counts as progress.
+
+        Raises:
+            Refusal: they were the last to drop and are not the rows that landed.
+        """
+        self._trail.add(rows, encoded)
+        self.left -= rows
+        replayed = self._point.skip - self.left
+        self._line.send(Progress(self._meter.done, self._meter.total, replayed))
+        if not self.left and self._trail.point() != self._point:
+            raise self.mismatch(f"the {replayed} rows after {self._place()} are not those that landed")
+
+    def mismatch(self, what: str) -> Refusal:
+        """Return the refusal of a replay that went another way."""
+        return Refusal("resume_mismatch", f"{what}: {REMEDY}")
+
+    def cut_short(self, by: str) -> Refusal:
+        """Return the refusal of `by` having come before all landed rows were yielded again."""
+        landed = self._point.skip
+        return self.mismatch(
+            f"{by} came {landed - self.left} rows after {self._place()}, {landed} have landed"
+        )
+
+    def _place(self) -> str:
+        return "the start" if self._point.mark is None else f"mark {self._point.mark[:80]!r}"

@@ -1,0 +1,63 @@
+"""One job after another, until the supervisor says otherwise.
+
+Ready -> wait -> Run -> Started -> rows ... -> Done | Failed | Yielded -> wait -> ...
+                   `-> Failed (unknown kind, payload)
+"""
+
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from time import monotonic
+from typing import Any
+
+import msgspec
+
+from ipc.channel import Pipe
+from ipc.errors import ChannelClosed
+from ipc.messages import Done, Failed, Ready, Run, Started, Stop, Up
+from worker.attempt import Attempt
+from worker.capture import message_of
+from worker.context import Job
+from worker.registry import Lane
+
+
+def serve(pipe: Pipe, lanes: Mapping[str, Lane]) -> None:
+    """Run the jobs that come until the supervisor is gone or says Stop."""
+    with suppress(ChannelClosed):
+        pipe.send(Ready(os.getpid(), sorted(lanes)))
+        while (message := pipe.recv()) is not None and not isinstance(message, Stop):
+            if isinstance(message, Run):  # an Ack that comes after its job's end is no news
+                pipe.send(work(pipe, message, lanes))
+
+
+def work(pipe: Pipe, run: Run, lanes: Mapping[str, Lane]) -> Up:
+    """Do one job; return the last word on it."""
+    if (lane := lanes.get(run.kind)) is None:
+        known = ", ".join(sorted(lanes))
+        return refused(run, "unknown_kind", f"this child has no kind {run.kind!r}; it has {known}")
+    try:
+        payload = msgspec.json.decode(run.payload, type=lane.payload or Any)
+    except Exception as error:  # noqa: BLE001 - the lane's type may run code of the user's
+        return refused(run, "payload", f"the payload is not what the lane takes: {message_of(error)}")
+    pipe.send(Started())
+    if run.resume == "checkpoint" and run.point.skip:
+        # Batches end at checkpoints or at the end, and the last one landed did not end at a
+        # checkpoint: all rows have landed, only the word Done was lost.
+        return Done(run.landed_seq)
+    try:
+        return Attempt(pipe, run, lane, monotonic).make(Job(run.job, run.kind, payload, run.key, run.number))
+    finally:
+        flush_output()
+
+
+def refused(run: Run, code: str, message: str) -> Failed:
+    """Say that the job cannot be begun."""
+    return Failed(run.landed_seq, "unstated", code, code, message[:1000])
+
+
+def flush_output() -> None:
+    """Let what the job printed without a newline reach its log."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError, OSError, ValueError):  # user code may have closed it, or put None there
+            stream.flush()
