@@ -58,7 +58,7 @@ class Splitter:
         return len(self._torn)
 
     def feed(self, chunk: bytes) -> Iterator[bytes | bytearray]:
-        """Yield each body that is whole now, in order.
+        """Yield each body that is whole now, in order; to be run to its end.
 
         Raises:
             ProtocolError: with code "frame_length" at a bad length, after the bodies before it.

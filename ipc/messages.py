@@ -8,12 +8,16 @@ the tag. Rows stay undecoded (`Raw`) until their count was checked (CONTRACTS K3
 Every number that counts something is >= 0; the decoder refuses anything else.
 """
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Raw, Struct
 from msgspec.msgpack import Decoder, Encoder
 
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Seconds = Annotated[float, Meta(ge=0, le=1e9)]
+Said = Literal["retry", "fail", "skip", "unstated"]
+"""How a compute half said that it ended."""
+
 Text = Annotated[str, Meta(max_length=1 << 20)]
 Mark = Annotated[str, Meta(max_length=16 << 10)]
 Digest = Annotated[bytes, Meta(max_length=16)]
@@ -156,13 +160,13 @@ class Failed(Message, frozen=True, tag="failed"):
     """
 
     last_seq: Count
-    disposition: str
+    disposition: Said
     code: Annotated[str, Meta(max_length=64)]
     type: Annotated[str, Meta(max_length=128)]
     message: Annotated[str, Meta(max_length=4000)]
     traceback: Annotated[str, Meta(max_length=64 << 10)] = ""
     bases: Annotated[list[str], Meta(max_length=64)] = []
-    retry_after: float | None = None
+    retry_after: Seconds | None = None
     spent: Count = 0
 
 

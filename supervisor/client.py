@@ -115,16 +115,16 @@ class Client:
 
     def _declarations(self, kind: str) -> tuple[Register, ...]:
         """Return what must be declared so that `kind` is known; a store is made only for a known one."""
+        own = {name for register in self._declare for name in register.kinds}
+        if kind in own:
+            return self._declare
         from supervisor.lanes import app as built_in  # noqa: PLC0415 - only a new store asks
 
         if kind in built_in.lanes:
             return (*self._declare, *registers(built_in))
-        own = {name for register in self._declare for name in register.kinds}
-        if kind not in own:
-            known = {*own, *built_in.lanes, *self.kinds()}
-            hint = did_you_mean(kind, known)
-            raise UnknownKind(kind, f'unknown kind "{kind}"{hint}; kinds here: {", ".join(sorted(known))}')
-        return self._declare
+        known = {*own, *built_in.lanes, *self.kinds()}
+        hint = did_you_mean(kind, known)
+        raise UnknownKind(kind, f'unknown kind "{kind}"{hint}; kinds here: {", ".join(sorted(known))}')
 
     def kinds(self) -> dict[str, dict[str, Any]]:
         """Return the kinds that the store knows, with app and options; none where there is no store."""

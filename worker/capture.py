@@ -4,7 +4,6 @@ Its class, its arguments and its traceback are read from their slots: `str(error
 `error.attribute` and even `type(error).__name__` can be the user's code.
 """
 
-from collections import deque
 from linecache import getline
 from types import FrameType, TracebackType
 from typing import Any, Final
@@ -12,11 +11,13 @@ from typing import Any, Final
 from msgspec import Struct
 
 from ipc.endings import Ending, Retry, Skip
+from ipc.messages import Said
 from worker.description import describe, type_label
 
 MESSAGE_LIMIT: Final = 1000
 TRACEBACK_LIMIT: Final = 16 << 10
-FRAMES_LIMIT: Final = 50
+FIRST_FRAMES: Final = 10
+LAST_FRAMES: Final = 40
 CHAIN_LIMIT: Final = 5
 BASES_LIMIT: Final = 64
 NAME_LIMIT: Final = 256
@@ -36,7 +37,7 @@ CLASS_QUALNAME: Final = type.__dict__["__qualname__"]
 class Captured(Struct, frozen=True):
     """An exception as the wire tells it; the fields are those of `ipc.messages.Failed`."""
 
-    disposition: str
+    disposition: Said
     type: str
     message: str
     traceback: str
@@ -60,7 +61,7 @@ def capture(error: BaseException) -> Captured:
         return Captured("unstated", type_label(kind), f"<{type_label(kind)} raised>", "", [], None)
 
 
-def disposition_of(kind: type) -> str:
+def disposition_of(kind: type) -> Said:
     """Say how the attempt ends: by the class alone, whatever its attributes say."""
     if issubclass(kind, Retry):
         return "retry"
@@ -118,20 +119,20 @@ def chain_of(error: BaseException) -> list[BaseException]:
 
 
 def frames_of(error: BaseException) -> str:
-    """Return the frames of the user's code and below, the last ones if they are many."""
+    """Return the frames of the user's code and below, the first and the last ones if they are many."""
     trace: TracebackType | None = TRACEBACK.__get__(error)
     while trace is not None and is_ours(trace):
         trace = trace.tb_next
-    frames = deque[str](maxlen=FRAMES_LIMIT)
-    count = 0
+    frames: list[tuple[FrameType, int]] = []
     while trace is not None:
-        count += 1
-        frames.append(frame_text(trace.tb_frame, trace.tb_lineno))
+        frames.append((trace.tb_frame, trace.tb_lineno))
         trace = trace.tb_next
-    if not count:
+    if not frames:
         return ""
-    missing = f"  ... {count - FRAMES_LIMIT} frames before these ...\n" if count > FRAMES_LIMIT else ""
-    return "Traceback (most recent call last):\n" + missing + "".join(frames)
+    texts = [frame_text(*one) for one in (*frames[:FIRST_FRAMES], *frames[FIRST_FRAMES:][-LAST_FRAMES:])]
+    if (missing := len(frames) - len(texts)) > 0:
+        texts.insert(FIRST_FRAMES, f"  ... {missing} frames ...\n")
+    return "Traceback (most recent call last):\n" + "".join(texts)
 
 
 def is_ours(trace: TracebackType) -> bool:

@@ -48,6 +48,8 @@ def dispatch(argv: list[str]) -> int:
         code = commands.main(args=argv, prog_name="supervisor", standalone_mode=False)
     except click.Abort:
         raise KeyboardInterrupt from None
+    except SystemExit:  # click's own answer to a reader that has gone
+        raise BrokenPipeError from None
     except click.ClickException as error:
         raise Refused([" ".join(error.format_message().split())]) from None
     return int(code or 0)

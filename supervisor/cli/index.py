@@ -80,9 +80,7 @@ def see_through(client: Client, settings: Settings, job: int, report: Report) ->
             continue
         alone = replace(settings, max_workers=1)
         try:
-            served = serve(
-                builtin_application(alone), alone, until_idle=True, report=report, jobs=frozenset({job})
-            )
+            served = serve(builtin_application(alone), alone, until_idle=True, report=report)
         except LockHeld:  # somebody else was quicker: it is theirs to run
             continue
         return code_of(served, failed=False)

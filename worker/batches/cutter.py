@@ -278,6 +278,7 @@ class Cutter:
         self._passed += rows
         self._unit = (0, 0)
 
+
 def check_ints(cells: Sequence[Any]) -> None:
     """Raise OverflowError for an int of 64 bits without sign: the codec takes it, SQLite does not."""
     for cell in cells:

@@ -1,0 +1,258 @@
+"""Both ends over a real socket pair."""
+
+import os
+import select
+import socket
+import threading
+
+import pytest
+from msgspec import Raw
+from msgspec.msgpack import encode
+
+from ipc.channel import NOTHING, PIECE, QUEUE_LIMIT, Channel, Pipe
+from ipc.errors import ChannelClosed, ChannelFull, ProtocolError
+from ipc.frame import pack
+from ipc.messages import (
+    FRAME_LIMIT,
+    Ack,
+    Batch,
+    Done,
+    Progress,
+    Read,
+    ReadReply,
+    Ready,
+    ResumePoint,
+    Run,
+    Started,
+    Stop,
+    Yielded,
+    encoder,
+)
+
+BUDGET = 1 << 30
+
+
+@pytest.fixture
+def ends():
+    """A Channel, a Pipe, and the Pipe's raw socket."""
+    ours, theirs = socket.socketpair()
+    channel = Channel(ours)
+    yield channel, Pipe(theirs.fileno()), theirs
+    channel.close()
+    theirs.close()
+
+
+def batch(rows):
+    return Batch(1, 2, 1, [], None, ResumePoint(), None, None, 0, rows)
+
+
+def test_messages_arrive_in_order_both_ways(ends):
+    """C151."""
+    channel, pipe, _ = ends
+    up = [
+        Ready(1, ["a"]),
+        Started(),
+        batch(Raw(encode([[1], ["x"]]))),
+        Progress(1, None),
+        Yielded(3),
+        Done(3, "{}"),
+    ]
+    for message in up:
+        pipe.send(message)
+    received = channel.receive(BUDGET)
+    assert encode(received.messages) == encode(up)
+    assert (received.closed, received.error, received.torn) == (False, None, 0)
+    run = Run(1, "k", "null", 1, None, "replay", ResumePoint("m", 2, b"d"), 4, 256, 1000)
+    down = [run, Ack(1), ReadReply(1, Raw(b"\x01")), Stop("why")]
+    for message in down:
+        channel.send(message)
+    assert pipe.recv() == run
+    assert encode(pipe.poll()) == encode(down[1:])
+    assert pipe.poll() == []
+
+
+def test_rows_in_pieces_are_the_same_message(ends):
+    channel, pipe, _ = ends
+    whole = encode([[1], ["x"]])
+    nbytes = pipe.send(batch(NOTHING), (whole[:1], memoryview(whole)[1:]))
+    received = channel.receive(BUDGET)
+    assert received.messages == [batch(Raw(whole))]
+    assert received.nbytes == nbytes
+
+
+def test_nothing_to_read_is_not_the_end(ends):
+    channel, _, theirs = ends
+    assert not channel.receive(BUDGET).closed
+    theirs.shutdown(socket.SHUT_RDWR)
+    assert channel.receive(BUDGET).closed
+
+
+def test_what_came_before_the_end_is_delivered(ends):
+    """C155: batches before the end of the stream count; half a frame is seen as torn."""
+    channel, pipe, theirs = ends
+    pipe.send(Done(7))
+    theirs.sendall(pack(encoder.encode(Started()))[:-1])
+    theirs.close()
+    received = channel.receive(BUDGET)
+    assert received.messages == [Done(7)]
+    assert received.closed
+    assert received.torn == 4 + len(encoder.encode(Started())) - 1
+
+
+def test_a_peer_that_dies_with_bytes_unread_is_closed_and_its_last_words_count(ends):
+    """A reset instead of an end: what Linux makes of it."""
+    channel, pipe, theirs = ends
+    channel.send(Stop("unread"))
+    pipe.send(Done(7))
+    theirs.close()
+    first = channel.receive(BUDGET)
+    assert first.messages == [Done(7)]
+    assert first.closed or channel.receive(BUDGET).closed
+    with pytest.raises(ChannelClosed):
+        channel.send(Ack(1))
+
+
+def test_a_budget_bounds_one_call_and_loses_nothing(ends):
+    channel, pipe, _ = ends
+    for seq in range(50):
+        pipe.send(Done(seq))
+    got = []
+    while len(got) < 50:
+        received = channel.receive(7)
+        assert received.nbytes <= 7
+        got += received.messages
+    assert got == [Done(seq) for seq in range(50)]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        encode(["nonsense", 1]),
+        encode(["done", -1]),
+        encode(["done", 1, None, 0, "more"]),
+        encode({"tag": "done"}),
+        b"\xc1",
+        b"\x91" * 100_000,
+        encoder.encode(batch(NOTHING))[:-1] + b"\x91" * 100_000,
+        encode(["failed", 0, "x", "c" * 65, "t", "m"]),
+    ],
+)
+def test_what_is_no_message_of_ours_ends_the_channel(ends, body):
+    """C151: unknown, out of bounds, too long, or nested until the stack ends; messages before it count."""
+    channel, pipe, theirs = ends
+    pipe.send(Started())
+    theirs.sendall(pack(body) + pack(encoder.encode(Done(1))))
+    received = channel.receive(BUDGET)
+    assert received.messages == [Started()]
+    assert received.error is not None
+    assert received.error.code == "message"
+    again = channel.receive(BUDGET)
+    assert again.messages == []
+    assert again.error is received.error
+
+
+def test_a_bad_length_ends_the_channel_after_what_came_before(ends):
+    channel, pipe, theirs = ends
+    pipe.send(Started())
+    theirs.sendall(b"\xff\xff\xff\xfe" + b"x" * 100)
+    received = channel.receive(BUDGET)
+    assert received.messages == [Started()]
+    assert received.error is not None
+    assert received.error.code == "frame_length"
+
+
+def test_the_largest_frame_crosses_without_either_side_waiting_for_the_other(ends):
+    """A child that blocks in send is only paused: the supervisor always reads."""
+    channel, pipe, _ = ends
+    rows = bytes(FRAME_LIMIT - 1000)
+    head = b"\xc6" + len(rows).to_bytes(4, "big")
+    sender = threading.Thread(target=pipe.send, args=(batch(NOTHING), (head, rows)))
+    sender.start()
+    messages = []
+    while not messages:
+        select.select([channel], [], [], 10)
+        messages = channel.receive(PIECE).messages
+    sender.join()
+    assert len(memoryview(messages[0].rows)) == len(head) + len(rows)
+
+
+def fill(channel, message):
+    """Send until the channel refuses; return how many it took."""
+    for sent in range(1000):
+        try:
+            channel.send(message)
+        except ChannelFull:
+            return sent
+    return 1000
+
+
+def test_what_a_child_does_not_read_is_queued_and_then_refused(ends):
+    """C161: a child that does not read can fill no memory; nobody blocks."""
+    channel, pipe, _ = ends
+    reply = ReadReply(1, Raw(encode("x" * (FRAME_LIMIT // 4))))
+    sent = fill(channel, reply)
+    assert abs(sent - QUEUE_LIMIT // (FRAME_LIMIT // 4)) <= 1
+    assert channel.wants_write
+    got = 0
+    while got < sent:
+        if channel.wants_write:
+            channel.flush()
+        got += len(pipe.poll())
+    assert not channel.wants_write
+
+
+def test_a_message_over_the_frame_is_refused_by_its_sender(ends):
+    channel, pipe, _ = ends
+    with pytest.raises(ProtocolError) as caught:
+        channel.send(ReadReply(1, Raw(encode("x" * FRAME_LIMIT))))
+    assert caught.value.code == "frame_length"
+    with pytest.raises(ProtocolError):
+        pipe.send(Read(1, "v", Raw(encode("x" * FRAME_LIMIT))))
+    pipe.send(Started())
+    assert channel.receive(BUDGET).messages == [Started()]
+    assert not channel.wants_write
+
+
+def test_the_child_sees_the_end_after_the_last_message(ends):
+    channel, pipe, _ = ends
+    channel.send(Ack(1))
+    channel.send(Stop(""))
+    channel.close()
+    assert pipe.recv() == Ack(1)
+    assert pipe.poll() == [Stop("")]
+    assert pipe.closed
+    assert pipe.recv() is None
+    with pytest.raises(ChannelClosed):
+        pipe.send(Started())
+
+
+def test_a_child_that_meets_a_reset_sees_the_end(ends):
+    channel, pipe, _ = ends
+    pipe.send(Started())
+    channel.close()
+    assert pipe.recv() is None
+
+
+def test_descriptors_above_1024_work():
+    """C154: no select() inside."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < 1300:
+        pytest.skip("the system allows too few descriptors")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 1300), hard))
+    held = [os.open(os.devnull, os.O_RDONLY) for _ in range(1050)]
+    ours, theirs = socket.socketpair()
+    try:
+        assert theirs.fileno() > 1024
+        channel, pipe = Channel(ours), Pipe(theirs.fileno())
+        channel.send(Ack(5))
+        assert pipe.poll() == [Ack(5)]
+        pipe.send(Done(5))
+        assert channel.receive(BUDGET).messages == [Done(5)]
+    finally:
+        for fd in held:
+            os.close(fd)
+        ours.close()
+        theirs.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -1,0 +1,233 @@
+"""The store from outside a supervisor: enqueue, look, cancel, wait."""
+
+import os
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+
+from landing.connect import store_path
+from landing.errors import InvalidTransition, JobNotFound, NoStore
+from landing.jobs import UnknownKind
+from landing.snapshot import snapshot
+from policies.payload import PayloadRefused
+from supervisor.api import App
+from supervisor.client import Client, JobRef
+from supervisor.errors import OptionRefused, WaitedTooLong
+from supervisor.settings import Settings
+from supervisor.application import load_application
+
+
+def notes() -> App:
+    app = App("notes")
+
+    @app.lane("embed", priority=7)
+    def embed(job, ctx):  # type: ignore[no-untyped-def]
+        yield 1
+
+    return app
+
+
+def test_an_enqueue_makes_the_store_and_declares_the_application(tmp_path: Path) -> None:
+    """K7, A1, A3."""
+    client = Client(tmp_path / "home", notes())
+    assert client.enqueue("embed", {"a": [1, None, "é"]}) == JobRef(1, "created")
+    row = client.job(1)
+    assert (row["kind"], row["state"], row["priority"], row["payload"]) == (
+        "embed",
+        "queued",
+        7,
+        '{"a":[1,null,"é"]}',
+    )
+    assert client.kinds()["embed"]["app"] == "notes"
+    assert store_path(client.home).stat().st_mode & 0o777 == 0o600
+
+
+def test_without_an_application_the_stores_kinds_and_the_built_in_ones_are_known(tmp_path: Path) -> None:
+    """K7."""
+    Client(tmp_path, notes()).enqueue("embed")
+    client = Client(str(tmp_path))
+    assert client.enqueue("embed").id == 2
+    assert client.enqueue("vault_sync", {"root": "/"}).id == 3
+    assert client.kinds()["vault_sync"]["app"] == "laneway"
+
+
+def test_an_unknown_kind_is_refused_with_a_suggestion_and_changes_nothing(tmp_path: Path) -> None:
+    with pytest.raises(UnknownKind) as caught:
+        Client(tmp_path / "home", notes()).enqueue("embd")
+    assert str(caught.value) == 'unknown kind "embd" (did you mean "embed"?); kinds here: embed, vault_sync'
+    assert not (tmp_path / "home").exists()
+    client = Client(tmp_path, notes())
+    client.enqueue("embed")
+    with pytest.raises(UnknownKind):
+        client.enqueue("embd")
+    assert len(client.jobs()) == 1
+
+
+def test_the_kind_of_an_older_store_keeps_its_declaration(tmp_path: Path) -> None:
+    """A client that is given no application declares only what is missing."""
+    Client(tmp_path, notes()).enqueue("embed")
+    before = Client(tmp_path).kinds()
+    Client(tmp_path).enqueue("embed")
+    assert Client(tmp_path).kinds() == before
+
+
+def test_an_application_with_settings_declares_the_limits_after_them(tmp_path: Path) -> None:
+    settings = Settings(
+        home=tmp_path, app="supervisor.lanes", max_workers=1, folder=tmp_path, kinds={"vault_sync": {"priority": 3}}
+    )
+    client = Client(tmp_path, load_application(settings))
+    client.enqueue("vault_sync", {"root": "/"})
+    assert client.job(1)["priority"] == 3
+
+
+def test_many_jobs_are_queued_in_one_transaction_or_not_at_all(tmp_path: Path) -> None:
+    client = Client(tmp_path, notes())
+    jobs = client.enqueue_many("embed", [{"n": n} for n in range(100)])
+    assert [job.id for job in jobs] == list(range(1, 101))
+    with pytest.raises(PayloadRefused, match=r"NaN|nan"):
+        client.enqueue_many("embed", [{"n": 1}, {"n": float("nan")}])
+    assert len(client.jobs(limit=1000)) == 100
+    assert client.enqueue_many("embed", []) == []
+
+
+@pytest.mark.parametrize(
+    ("payload", "place"),
+    [
+        ({"a": [{"b": "\ud83d"}]}, r"\$\.a\[0\]\.b"),
+        ({1: 2}, r"a key at \$"),
+        ({"a": object()}, r"\$\.a"),
+        (b"bytes", r"\$"),
+        ("x" * (1 << 20), "at most 1048576"),
+    ],
+    ids=["surrogate", "key", "object", "bytes", "large"],
+)
+def test_a_bad_payload_is_refused_with_its_place(payload: object, place: str, tmp_path: Path) -> None:
+    """K15."""
+    with pytest.raises(PayloadRefused, match=place):
+        Client(tmp_path, notes()).enqueue("embed", payload)
+
+
+def test_a_job_may_bring_its_own_deadlines_priority_and_tag(tmp_path: Path) -> None:
+    """K5."""
+    client = Client(tmp_path, notes())
+    client.enqueue("embed", priority=2, tag="nightly", batch_deadline=1.5, start_deadline=2, job_deadline=0)
+    row = client.job(1)
+    assert (row["priority"], row["tag"]) == (2, "nightly")
+    assert row["options"] == '{"batch_deadline": 1.5, "start_deadline": 2, "job_deadline": 0}'
+
+
+def test_all_bad_options_of_a_job_are_refused_at_once(tmp_path: Path) -> None:
+    with pytest.raises(OptionRefused) as caught:
+        Client(tmp_path, notes()).enqueue("embed", batch_dedline=1, job_deadline=-1, tag=" \n", priority="low")  # type: ignore[call-arg, arg-type]
+    assert [line.split(" must ")[0] for line in caught.value.complaints] == [
+        "a job has no option 'batch_dedline' (did you mean \"batch_deadline\"?)",
+        "job_deadline",
+        "tag",
+        "priority",
+    ]
+
+
+def test_the_doorbell_rings_after_the_commit(tmp_path: Path) -> None:
+    """K10: whoever is woken sees the job."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as bell:
+        bell.settimeout(10)
+        folder = os.open(tmp_path, os.O_RDONLY)
+        bell.bind(f"/proc/self/fd/{folder}/doorbell.sock")
+        os.close(folder)
+        client = Client(tmp_path, notes())
+        seen: list[int] = []
+
+        def listen() -> None:
+            bell.recv(16)
+            seen.append(len(client.jobs()))
+
+        listener = threading.Thread(target=listen)
+        listener.start()
+        client.enqueue("embed")
+        listener.join(10)
+    assert seen == [1]
+
+
+def test_looking_makes_no_store(tmp_path: Path) -> None:
+    """K15."""
+    client = Client(tmp_path / "home")
+    for look in (client.jobs, lambda: client.job(1), lambda: client.logs(1), lambda: client.cancel(1)):
+        with pytest.raises(NoStore, match="no store in"):
+            look()
+    assert client.kinds() == {}
+    assert not client.home.exists()
+
+
+def test_a_half_made_store_is_none_and_the_next_enqueue_makes_it_whole(tmp_path: Path) -> None:
+    store_path(tmp_path).touch()
+    with pytest.raises(NoStore):
+        Client(tmp_path).jobs()
+    assert Client(tmp_path, notes()).enqueue("embed").id == 1
+
+
+def test_a_job_that_is_not_there_is_said(tmp_path: Path) -> None:
+    client = Client(tmp_path, notes())
+    client.enqueue("embed")
+    for look in (client.job, client.logs, client.cancel, lambda job: client.wait([job])):
+        with pytest.raises(JobNotFound, match="no job #9"):
+            look(9)
+
+
+def test_jobs_come_newest_first_in_pages(tmp_path: Path) -> None:
+    client = Client(tmp_path, notes())
+    client.enqueue_many("embed", range(5))
+    client.enqueue("vault_sync", {"root": "/"})
+    client.cancel(2)
+    assert [row["id"] for row in client.jobs(limit=2)] == [6, 5]
+    assert [row["id"] for row in client.jobs(limit=2, before=5)] == [4, 3]
+    assert [row["id"] for row in client.jobs(state="cancelled")] == [2]
+    assert [row["id"] for row in client.jobs(state="queued", kind="vault_sync")] == [6]
+
+
+def test_a_waiting_job_is_cancelled_at_once_and_for_good(tmp_path: Path) -> None:
+    """K6, U17."""
+    client = Client(tmp_path, notes())
+    client.enqueue("embed")
+    assert client.cancel(1).state == "cancelled"
+    assert client.cancel(1).state == "cancelled"
+    assert client.logs(1) == ""
+    assert [row["state"] for row in client.wait([1])] == ["cancelled"]
+
+
+def test_a_done_job_cannot_be_cancelled(tmp_path: Path) -> None:
+    import sqlite3
+
+    client = Client(tmp_path, notes())
+    client.enqueue("embed")
+    with sqlite3.connect(store_path(tmp_path)) as db:
+        db.execute("UPDATE laneway_jobs SET state = 'done' WHERE id = 1")
+    db.close()
+    with pytest.raises(InvalidTransition, match="job #1 is done"):
+        client.cancel(1)
+
+
+def test_waiting_ends_when_the_jobs_end_or_the_time_is_up(tmp_path: Path) -> None:
+    client = Client(tmp_path, notes())
+    client.enqueue_many("embed", range(2))
+    with pytest.raises(WaitedTooLong) as caught:
+        client.wait([1, 2], timeout=0)
+    assert (caught.value.ids, str(caught.value)) == ((1, 2), "not ended yet: #1, #2")
+    canceller = threading.Thread(target=lambda: [client.cancel(job) for job in (1, 2)])
+    canceller.start()
+    assert [row["id"] for row in client.wait([2, 1], timeout=20)] == [2, 1]
+    canceller.join()
+
+
+def test_a_client_leaves_nothing_open(tmp_path: Path) -> None:
+    client = Client(tmp_path, notes())
+    client.enqueue("embed")
+    with snapshot(tmp_path):
+        pass
+    before = set(os.listdir("/proc/self/fd"))
+    client.enqueue("embed")
+    client.jobs()
+    client.cancel(1)
+    client.wait([1], timeout=1)
+    assert set(os.listdir("/proc/self/fd")) == before

@@ -1,0 +1,80 @@
+"""Where a killed child was, read from real dumps of real processes."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from supervisor.stuck import Frame, call_path, near, raised_at, stuck_at
+
+SPIN = """
+import faulthandler, signal, sys, threading
+faulthandler.register(signal.SIGTERM, file=sys.stderr, all_threads=True, chain=True)
+other = threading.Thread(target=threading.Event().wait, daemon=True)
+other.start()
+
+def outer():
+    inner()
+
+def inner():
+    print("spinning", flush=True)
+    while True: pass
+
+outer()
+"""
+
+
+def dump_of(script: Path) -> str:
+    process = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "spinning\n"
+    process.send_signal(signal.SIGTERM)
+    return process.communicate(timeout=20)[1]
+
+
+def test_a_dump_names_the_line_where_the_main_thread_was(tmp_path: Path) -> None:
+    script = tmp_path / "spin.py"
+    script.write_text(SPIN)
+    frames = stuck_at(dump_of(script))
+    assert [(frame.file, frame.line, frame.function) for frame in frames] == [
+        (str(script), 12, "inner"),
+        (str(script), 8, "outer"),
+        (str(script), 14, "<module>"),
+    ]
+
+
+def test_the_workers_own_frames_are_left_out_unless_there_are_no_others() -> None:
+    import worker
+
+    ours = Path(worker.__file__).with_name("serve.py")
+    head = "Current thread 0x01 (most recent call first):\n"
+    user = '  File "/srv/app.py", line 41 in transcribe\n'
+    inside = f'  File "{ours}", line 7 in send\n'
+    assert stuck_at(f"{head}{user}{inside}") == [Frame("/srv/app.py", 41, "transcribe")]
+    assert stuck_at(f"{head}{inside}{user}") == [Frame(str(ours), 7, "send"), Frame("/srv/app.py", 41, "transcribe")]
+
+
+def test_what_is_no_dump_names_no_line() -> None:
+    assert stuck_at("") == []
+    assert stuck_at("  File \"torn, line") == []
+    assert stuck_at("Current thread 0x01 (most recent call first):\n  <no Python frame>\n") == []
+    assert raised_at("") == []
+
+
+def test_a_traceback_names_where_it_was_raised(tmp_path: Path) -> None:
+    script = tmp_path / "fail.py"
+    script.write_text("def f():\n    raise ValueError('x')\n\nf()\n")
+    trace = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False).stderr
+    assert raised_at(trace) == [Frame(str(script), 2, "f"), Frame(str(script), 4, "<module>")]
+
+
+def test_a_crash_leaves_a_dump_where_a_traceback_would_be() -> None:
+    dump = 'Fatal Python error: Segmentation fault\n\nCurrent thread 0x01 (most recent call first):\n  File "/a.py", line 3 in f\n'
+    assert raised_at(dump) == [Frame("/a.py", 3, "f")]
+
+
+def test_paths_are_short_where_they_are_known() -> None:
+    import re
+
+    assert near(re.__file__) == "re/__init__.py"
+    assert near("/srv/app.py") == "/srv/app.py"
+    assert call_path([Frame("/a.py", 1, "f"), Frame("/b.py", 2, "g")]) == "/a.py:1 f < /b.py:2 g"
