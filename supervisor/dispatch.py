@@ -140,7 +140,7 @@ class Dispatch:
     def tick(self, now: float, lost: float) -> None:
         """Check every clock; `lost` seconds in which nobody ran are taken off first (CONTRACTS K5)."""
         for attempt in list(self._attempts.values()):
-            if lost > 1.0:
+            if lost:
                 attempt.clocks = deadlines.slept(attempt.clocks, lost)
             if attempt.ending is None and self._is_overdue(attempt, now):
                 self._judge_overdue(attempt)

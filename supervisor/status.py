@@ -4,15 +4,17 @@ Liveness is the kernel's word (the lock) and the lock file's age, which the loop
 at least once a second; a slow lander never reads as a dead supervisor (CONTRACTS K10).
 """
 
-import sqlite3
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from landing import views
 from landing.snapshot import snapshot, store_size
 from policies.job import MICROS
 from supervisor import sensors
 from supervisor.lock import is_live, last_sign_of_life
+
+if TYPE_CHECKING:
+    from sqlite3 import Connection
 
 STALLED_SECONDS: Final = 5.0
 HOUR: Final = 3600 * MICROS
@@ -74,7 +76,7 @@ def running_facts(row: dict[str, Any], now: int) -> dict[str, Any]:
     }
 
 
-def waiting_facts(db: sqlite3.Connection, now: int) -> list[dict[str, Any]]:
+def waiting_facts(db: "Connection", now: int) -> list[dict[str, Any]]:
     """Return who waits, by kind and reason; counts stop at 1,000 a group."""
     queued = [
         {
@@ -97,7 +99,7 @@ def waiting_facts(db: sqlite3.Connection, now: int) -> list[dict[str, Any]]:
     return queued + pending
 
 
-def last_failed(db: sqlite3.Connection) -> list[dict[str, Any]]:
+def last_failed(db: "Connection") -> list[dict[str, Any]]:
     """Return the three newest failed jobs."""
     return [
         {"id": row["id"], "kind": row["kind"], "reason": row["reason"]}

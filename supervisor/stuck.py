@@ -1,7 +1,7 @@
 """Where a killed child was: the frames of the dump that SIGTERM made it write (faulthandler's text).
 
 Current thread 0x00007f1c (most recent call first):
-  File "/home/ann/notes/app.py", line 41 in transcribe
+  File "notes/app.py", line 41 in transcribe
 """
 
 import re

@@ -24,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     escape_what_cannot_be_shown()
     try:
-        code = run(list(sys.argv[1:] if argv is None else argv))
+        code = answer(list(sys.argv[1:] if argv is None else argv))
         sys.stdout.flush()
     except BrokenPipeError:
         return leave_quietly()
@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-def run(argv: list[str]) -> int:
+def answer(argv: list[str]) -> int:
     """Run the command that `argv` asks for."""
     if argv[:1] == ["status"]:
         from supervisor.cli.status import plain_request, status_command

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from landing.errors import InvalidTransition, JobNotFound, MigrationChanged, NoStore, StoreError
+from policies.payload import PayloadRefused
 from supervisor.errors import Refused, WaitedTooLong
 from supervisor.lock import LockHeld
 
@@ -25,8 +26,8 @@ def code_of(error: Exception) -> int:
             return FAILED
         case StoreError():
             return USAGE if error.code == "unknown_kind" else STORE
-        case ValueError():
-            return USAGE if is_payload_refused(error) else FAILED
+        case PayloadRefused():
+            return USAGE
         case _:
             return FAILED
 
@@ -35,16 +36,11 @@ def lines_of(error: Exception) -> Iterator[str]:
     """Yield what a person should read: the error's own lines, or its type and where to find more."""
     if isinstance(error, Refused):
         yield from error.complaints
-    elif isinstance(error, StoreError | LockHeld | WaitedTooLong) or is_payload_refused(error):
+    elif isinstance(error, LockHeld):
+        yield f"{error}; supervisor status tells which"
+    elif isinstance(error, StoreError | WaitedTooLong | PayloadRefused):
         yield str(error)
     elif isinstance(error, OSError):
         yield f"{error.filename or 'the system'}: {error.strerror or error}"
     else:
         yield f"{type(error).__name__}: {error} (a bug in laneway? LANEWAY_DEBUG=1 shows the traceback)"
-
-
-def is_payload_refused(error: Exception) -> bool:
-    """Tell whether a payload was refused."""
-    from policies.payload import PayloadRefused
-
-    return isinstance(error, PayloadRefused)

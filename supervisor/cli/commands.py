@@ -1,6 +1,7 @@
 """The surface: every command with its arguments and options. What a command does is in a file of its own."""
 
 from collections.abc import Callable
+from copy import copy
 from typing import Any, TypeVar
 
 import rich_click as click
@@ -174,6 +175,7 @@ def doctor(**asked: Any) -> int:
     return doctor_command(**asked)
 
 
+@commands.command()
 @click.argument("path", metavar="PATH")
 @click.option(
     "--exclude", multiple=True, metavar="NAME", help="Leave out this name or glob; may be repeated."
@@ -186,8 +188,9 @@ def index(**asked: Any) -> int:
     return index_command(**asked)
 
 
-commands.command("index")(index)
-commands.command("vault", hidden=True)(index)
+vault = copy(index)
+vault.hidden = True
+commands.add_command(vault, "vault")
 
 
 @commands.command()

@@ -39,6 +39,7 @@ class Bars:
             redirect_stderr=False,
         )
         self._bars: dict[int, tuple[TaskID, float]] = {}
+        self._next_draw = 0.0
         self._live.start()
 
     def show(self, event: Event) -> None:
@@ -73,7 +74,11 @@ class Bars:
         )
 
     def refresh(self) -> float | None:
-        """Draw; again soon while a job runs, because its time runs too."""
+        """Draw, five times a second at most; again soon while a job runs, because its time runs too."""
+        now = sensors.monotonic()
+        if now < self._next_draw:
+            return self._next_draw - now
+        self._next_draw = now + REFRESH
         self._live.refresh()
         return REFRESH if self._bars else None
 

@@ -3,7 +3,6 @@
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from shutil import get_terminal_size
 from typing import Any
 
 
@@ -51,7 +50,14 @@ def page(rows: Sequence[Sequence[str]], indent: str = "") -> Iterator[str]:
     On a terminal a line is cut at its edge, so that it stays one line.
     """
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
-    edge = get_terminal_size().columns if sys.stdout.isatty() else None
+    edge = terminal_width() if sys.stdout.isatty() else None
     for row in rows:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
         yield (indent + "   ".join(cells)).rstrip()[:edge]
+
+
+def terminal_width() -> int:
+    """Return the columns of the terminal."""
+    from shutil import get_terminal_size  # not for every command: it loads three compressors
+
+    return get_terminal_size().columns

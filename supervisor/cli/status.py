@@ -1,9 +1,8 @@
 """`supervisor status`: one screen for "what is, why does it wait, what do I do?". It loads only the store."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from supervisor.cli.output import page, plain, print_json, short
 from supervisor.place import find_home
@@ -11,8 +10,7 @@ from supervisor.status import status
 from supervisor.units import count, duration
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """What `status` was asked for."""
 
     home: str | None = None

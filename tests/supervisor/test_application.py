@@ -16,7 +16,7 @@ from supervisor.application import (
 from supervisor.errors import ApplicationRefused
 from supervisor.settings import Settings
 
-EMBED = '''
+EMBED = """
 from supervisor import App
 app = App("notes")
 app.migration(1, "CREATE TABLE notes (n INT)")
@@ -26,7 +26,7 @@ def seen_notes(db): return []
 def embed(job, ctx): yield 1,
 @embed.lander
 def land(db, job, rows): db.executemany("INSERT INTO notes VALUES (?)", rows)
-'''
+"""
 LANDER = "@{0}.lander\ndef land_{0}(db, job, rows): ...\n"
 
 
@@ -105,7 +105,9 @@ def test_a_kind_or_a_name_of_the_built_in_lanes_is_refused_and_both_are_said(tmp
 
 def test_a_section_for_a_kind_that_is_not_there_is_refused(tmp_path: Path) -> None:
     lines = complaints(tmp_path, EMBED, "app_section", kinds={"embd": {"nice": 1}}, file=tmp_path / "F")
-    assert lines == ['/F: [kinds.embd] is no kind here (did you mean "embed"?); kinds here: embed, vault_sync']
+    assert lines == [
+        '/F: [kinds.embd] is no kind here (did you mean "embed"?); kinds here: embed, vault_sync'
+    ]
 
 
 def test_an_application_that_breaks_while_it_loads_is_named_with_file_and_line(tmp_path: Path) -> None:

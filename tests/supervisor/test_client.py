@@ -13,24 +13,24 @@ from landing.jobs import UnknownKind
 from landing.snapshot import snapshot
 from policies.payload import PayloadRefused
 from supervisor.api import App
+from supervisor.application import load_application
 from supervisor.client import Client, JobRef
 from supervisor.errors import OptionRefused, WaitedTooLong
 from supervisor.settings import Settings
-from supervisor.application import load_application
 
 
 def notes() -> App:
     app = App("notes")
 
     @app.lane("embed", priority=7)
-    def embed(job, ctx):  # type: ignore[no-untyped-def]
+    def embed(job, ctx):
         yield 1
 
     return app
 
 
 def test_an_enqueue_makes_the_store_and_declares_the_application(tmp_path: Path) -> None:
-    """K7, A1, A3."""
+    """K7, K15, A1, C70: one file, made by whoever comes first."""
     client = Client(tmp_path / "home", notes())
     assert client.enqueue("embed", {"a": [1, None, "é"]}) == JobRef(1, "created")
     row = client.job(1)
@@ -75,7 +75,11 @@ def test_the_kind_of_an_older_store_keeps_its_declaration(tmp_path: Path) -> Non
 
 def test_an_application_with_settings_declares_the_limits_after_them(tmp_path: Path) -> None:
     settings = Settings(
-        home=tmp_path, app="supervisor.lanes", max_workers=1, folder=tmp_path, kinds={"vault_sync": {"priority": 3}}
+        home=tmp_path,
+        app="supervisor.lanes",
+        max_workers=1,
+        folder=tmp_path,
+        kinds={"vault_sync": {"priority": 3}},
     )
     client = Client(tmp_path, load_application(settings))
     client.enqueue("vault_sync", {"root": "/"})
@@ -120,7 +124,9 @@ def test_a_job_may_bring_its_own_deadlines_priority_and_tag(tmp_path: Path) -> N
 
 def test_all_bad_options_of_a_job_are_refused_at_once(tmp_path: Path) -> None:
     with pytest.raises(OptionRefused) as caught:
-        Client(tmp_path, notes()).enqueue("embed", batch_dedline=1, job_deadline=-1, tag=" \n", priority="low")  # type: ignore[call-arg, arg-type]
+        Client(tmp_path, notes()).enqueue(
+            "embed", batch_dedline=1, job_deadline=-1, tag=" \n", priority="low"
+        )
     assert [line.split(" must ")[0] for line in caught.value.complaints] == [
         "a job has no option 'batch_dedline' (did you mean \"batch_deadline\"?)",
         "job_deadline",
@@ -168,6 +174,7 @@ def test_a_half_made_store_is_none_and_the_next_enqueue_makes_it_whole(tmp_path:
 
 
 def test_a_job_that_is_not_there_is_said(tmp_path: Path) -> None:
+    """C95."""
     client = Client(tmp_path, notes())
     client.enqueue("embed")
     for look in (client.job, client.logs, client.cancel, lambda job: client.wait([job])):
@@ -176,6 +183,7 @@ def test_a_job_that_is_not_there_is_said(tmp_path: Path) -> None:
 
 
 def test_jobs_come_newest_first_in_pages(tmp_path: Path) -> None:
+    """C95, C73."""
     client = Client(tmp_path, notes())
     client.enqueue_many("embed", range(5))
     client.enqueue("vault_sync", {"root": "/"})

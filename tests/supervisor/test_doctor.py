@@ -85,7 +85,9 @@ def test_a_users_module_that_ours_hides_is_named(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_the_sqlite_versions_with_the_wal_reset_bug_are_known(version: tuple[int, int, int], bug: bool) -> None:
+def test_the_sqlite_versions_with_the_wal_reset_bug_are_known(
+    version: tuple[int, int, int], bug: bool
+) -> None:
     """K8."""
     assert has_wal_reset_bug(version) is bug
     assert sqlite_finding(version).level == ("warning" if bug else "ok")

@@ -1,11 +1,15 @@
 """Killed means gone, on time, with the line where it hung (SPEC C126, C154; CONTRACTS K5)."""
 
 import os
+import signal
+import threading
+from pathlib import Path
 
 import pytest
 
+from ipc.child import Child
 from supervisor import events
-from tests.supervisor.serving import GALLERY, House
+from tests.supervisor.serving import GALLERY, House, kill_session, wait_for
 
 SLACK_MS = 50.0
 
@@ -106,3 +110,50 @@ def test_a_sleeping_lander_does_not_hold_up_a_kill_in_another_lane(house: House)
     assert house.job(slow)["state"] == "done"
     ended = {event.job: n for n, event in enumerate(house.events) if isinstance(event, events.AttemptEnded)}
     assert ended.keys() == {wedged, slow}
+
+
+def test_a_child_that_not_even_sigkill_ends_is_told_as_a_survivor_and_its_slot_is_freed(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """OS.md 1, FIELD A7: state D cannot be made here at will, so the two signals are held back instead."""
+    held: list[Child] = []
+    really = Child.kill_group
+    monkeypatch.setattr("ipc.ladder.PATIENCE", 0.2)
+    monkeypatch.setattr(Child, "terminate", lambda child: held.append(child))  # noqa: PLW0108
+    monkeypatch.setattr(Child, "kill_group", lambda child: None if child in held else really(child))
+    job, after = house.enqueue("wedged_in_c"), house.enqueue("quick")
+    assert house.serve().ended == "idle"
+    (attempt,) = house.attempts(job)
+    assert attempt["outcome"] == "timed_out"
+    assert attempt["kill"]["rung"] == "unkillable"
+    assert attempt["kill"]["survivors"] == [held[0].pid]
+    assert attempt["exit"] is None
+    assert house.job(after)["state"] == "done"
+    os.kill(held[0].pid, signal.SIGKILL)
+    held[0]._process.wait()
+
+
+def test_a_supervisor_that_was_stopped_for_a_while_kills_no_healthy_child(
+    house: House, tmp_path: Path
+) -> None:
+    """K5, FIELD F1: time in which nobody ran is no silence of the child's."""
+    ready = tmp_path / "ready"
+    job = house.enqueue("stoppable", {"rows": 300, "ready": str(ready)}, batch_deadline=1.0)
+    process = house.start("--until-idle")
+    try:
+        wait_for(lambda: house.job(job)["landed_rows"] > 3)
+        everybody = [process.pid, *children_of(process.pid)]
+        for pid in everybody:
+            os.kill(pid, signal.SIGSTOP)
+        threading.Event().wait(2.5)  # longer than the deadline, while all stand still
+        for pid in everybody:
+            os.kill(pid, signal.SIGCONT)
+        process.communicate(timeout=30)
+    finally:
+        kill_session(process)
+    assert [one["outcome"] for one in house.attempts(job)] == ["done"]
+    assert len(house.items(job)) == 300
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]

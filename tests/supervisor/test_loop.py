@@ -109,6 +109,8 @@ def test_time_in_which_nobody_ran_is_told_and_waiting_is_not() -> None:
     clock.now += 7.0
     assert loop.turn(clock.now) == 7.0
     assert loop.turn(clock.now) == 0.0
+    clock.now += 0.9
+    assert loop.turn(clock.now) == 0.0
     loop.close()
 
 

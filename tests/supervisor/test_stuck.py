@@ -25,7 +25,9 @@ outer()
 
 
 def dump_of(script: Path) -> str:
-    process = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     assert process.stdout.readline() == "spinning\n"
     process.send_signal(signal.SIGTERM)
     return process.communicate(timeout=20)[1]
@@ -50,12 +52,15 @@ def test_the_workers_own_frames_are_left_out_unless_there_are_no_others() -> Non
     user = '  File "/srv/app.py", line 41 in transcribe\n'
     inside = f'  File "{ours}", line 7 in send\n'
     assert stuck_at(f"{head}{user}{inside}") == [Frame("/srv/app.py", 41, "transcribe")]
-    assert stuck_at(f"{head}{inside}{user}") == [Frame(str(ours), 7, "send"), Frame("/srv/app.py", 41, "transcribe")]
+    assert stuck_at(f"{head}{inside}{user}") == [
+        Frame(str(ours), 7, "send"),
+        Frame("/srv/app.py", 41, "transcribe"),
+    ]
 
 
 def test_what_is_no_dump_names_no_line() -> None:
     assert stuck_at("") == []
-    assert stuck_at("  File \"torn, line") == []
+    assert stuck_at('  File "torn, line') == []
     assert stuck_at("Current thread 0x01 (most recent call first):\n  <no Python frame>\n") == []
     assert raised_at("") == []
 
@@ -68,7 +73,8 @@ def test_a_traceback_names_where_it_was_raised(tmp_path: Path) -> None:
 
 
 def test_a_crash_leaves_a_dump_where_a_traceback_would_be() -> None:
-    dump = 'Fatal Python error: Segmentation fault\n\nCurrent thread 0x01 (most recent call first):\n  File "/a.py", line 3 in f\n'
+    thread = 'Current thread 0x01 (most recent call first):\n  File "/a.py", line 3 in f\n'
+    dump = f"Fatal Python error: Segmentation fault\n\n{thread}"
     assert raised_at(dump) == [Frame("/a.py", 3, "f")]
 
 
