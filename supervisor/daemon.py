@@ -18,6 +18,7 @@ from ipc.doorbell import Doorbell
 from landing.jobs import Register, Renew
 from landing.migrate import MigrateApp, create
 from landing.runs import CloseRun, Opened, OpenRun
+from policies.job import ENDED
 from policies.retry import judge
 from supervisor import events, sensors
 from supervisor.application import Application, Profile
@@ -44,7 +45,14 @@ class Served:
     detail: str = ""
 
 
-def serve(application: Application, settings: Settings, *, until_idle: bool, report: events.Report) -> Served:
+def serve(
+    application: Application,
+    settings: Settings,
+    *,
+    until_idle: bool,
+    report: events.Report,
+    jobs: frozenset[int] | None = None,
+) -> Served:
     """Run jobs until told to stop, or until nothing is left to do.
 
     Args:
@@ -52,22 +60,23 @@ def serve(application: Application, settings: Settings, *, until_idle: bool, rep
         settings: the home, the number of workers, the children's folder.
         until_idle: end when no job is queued, in flight or waiting for its backoff.
         report: told what happens, on this thread.
+        jobs: end as idle as soon as these have ended, whatever else waits.
 
     Raises:
         LockHeld: another supervisor holds the store.
         StoreError: the store cannot be used, or an application's migration does not run.
     """
-    home = settings.home
+    home, awaited = settings.home, Awaited(report, None if jobs is None else set(jobs))
     create(home, sensors.now_micros())
     with ExitStack() as stack:
         lock = SupervisorLock(home, sensors.monotonic, threading.Event().wait)
         stack.callback(lock.release)
         loop = stack.enter_context(closing(Loop(sensors.monotonic)))
         bell = stack.enter_context(closing(Doorbell(home)))
-        desk = stack.enter_context(open_desk(home, loop, report))
+        desk = stack.enter_context(open_desk(home, loop, awaited.report))
         marker = sensors.fence()
         opened = open_run(desk, application, marker)
-        daemon = Daemon(application, settings, Parts(loop, bell, desk, lock, report), opened, marker)
+        daemon = Daemon(application, settings, Parts(loop, bell, desk, lock, awaited), opened, marker)
         with daemon.signals():
             return daemon.run(until_idle=until_idle)
 
@@ -89,6 +98,20 @@ def open_run(desk: Desk, application: Application, marker: str) -> Opened:
     )
 
 
+@dataclass(slots=True)
+class Awaited:
+    """The jobs that a run is for (`left` of them; None: for all there are), told what everybody is told."""
+
+    tell: events.Report
+    left: set[int] | None
+
+    def report(self, event: events.Event) -> None:
+        """Note which jobs end, and pass the event on."""
+        if self.left is not None and isinstance(event, events.AttemptEnded) and event.state in ENDED:
+            self.left.discard(event.job)
+        self.tell(event)
+
+
 @dataclass(frozen=True, slots=True)
 class Parts:
     """What a run is made of before its first turn."""
@@ -97,7 +120,11 @@ class Parts:
     bell: Doorbell
     desk: Desk
     lock: SupervisorLock
-    report: events.Report
+    awaited: Awaited
+
+    def report(self, event: events.Event) -> None:
+        """Tell whoever watches the run."""
+        self.awaited.report(event)
 
 
 class Daemon:
@@ -199,6 +226,9 @@ class Daemon:
         if self._stops:
             over = not len(self._dispatch) and self._seeker.settled
             return Served("interrupted" if self._stops > 1 else "stopped") if over else None
+        if self._parts.awaited.left == set():
+            self._seeker.stop()
+            return Served("idle") if not len(self._dispatch) and self._seeker.settled else None
         if not until_idle or not self._seeker.idle:
             return None
         if self._pool.held:

@@ -80,7 +80,9 @@ def see_through(client: Client, settings: Settings, job: int, report: Report) ->
             continue
         alone = replace(settings, max_workers=1)
         try:
-            served = serve(builtin_application(alone), alone, until_idle=True, report=report)
+            served = serve(
+                builtin_application(alone), alone, until_idle=True, report=report, jobs=frozenset({job})
+            )
         except LockHeld:  # somebody else was quicker: it is theirs to run
             continue
         return code_of(served, failed=False)

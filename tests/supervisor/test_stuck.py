@@ -37,17 +37,13 @@ def test_a_dump_names_the_line_where_the_main_thread_was(tmp_path: Path) -> None
     script = tmp_path / "spin.py"
     script.write_text(SPIN)
     frames = stuck_at(dump_of(script))
-    assert [(frame.file, frame.line, frame.function) for frame in frames] == [
-        (str(script), 12, "inner"),
-        (str(script), 8, "outer"),
-        (str(script), 14, "<module>"),
-    ]
+    assert frames[0].line in {11, 12}, "the signal may come before print has returned"
+    assert [frame.function for frame in frames] == ["inner", "outer", "<module>"]
+    assert frames[1:] == [Frame(str(script), 8, "outer"), Frame(str(script), 14, "<module>")]
 
 
 def test_the_workers_own_frames_are_left_out_unless_there_are_no_others() -> None:
-    import worker
-
-    ours = Path(worker.__file__).with_name("serve.py")
+    ours = Path(__file__).resolve().parents[2] / "worker" / "serve.py"
     head = "Current thread 0x01 (most recent call first):\n"
     user = '  File "/srv/app.py", line 41 in transcribe\n'
     inside = f'  File "{ours}", line 7 in send\n'

@@ -1,0 +1,127 @@
+"""The one door: whatever happens behind it becomes a line and an exit code."""
+
+from pathlib import Path
+
+import pytest
+
+from landing.errors import InvalidTransition, JobNotFound, MigrationChanged, NoStore, StoreBroken
+from landing.jobs import UnknownKind
+from policies.payload import PayloadRefused
+from supervisor.cli import main
+from supervisor.cli.cancel import settle, verified
+from supervisor.cli.codes import code_of, lines_of
+from supervisor.cli.run import code_of as code_of_run
+from supervisor.client import Client
+from supervisor.daemon import Served
+from supervisor.errors import Refused, WaitedTooLong
+from supervisor.lock import LockHeld
+from supervisor.story import waits
+
+ROW = {"state": "queued", "reason": None, "wake_at": None}
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (Refused(["this", "that"]), 2, "this"),
+        (PayloadRefused("NaN"), 2, "NaN"),
+        (UnknownKind("x", "unknown kind"), 2, "unknown kind"),
+        (MigrationChanged("x", "migration 1 reads differently"), 2, "migration 1 reads differently"),
+        (
+            LockHeld("another supervisor holds /home"),
+            3,
+            "another supervisor holds /home; supervisor status tells which",
+        ),
+        (NoStore("x", "no store"), 1, "no store"),
+        (JobNotFound(7), 1, "no job #7"),
+        (InvalidTransition("7", "job #7 is done"), 1, "job #7 is done"),
+        (WaitedTooLong([7]), 1, "not ended yet: #7"),
+        (StoreBroken("x", "disk image is malformed"), 4, "disk image is malformed"),
+        (PermissionError(13, "Permission denied", "/x"), 1, "/x: Permission denied"),
+        (
+            RuntimeError("odd"),
+            1,
+            "RuntimeError: odd (a bug in laneway? LANEWAY_DEBUG=1 shows the traceback)",
+        ),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
+)
+def test_an_error_has_its_code_and_its_lines(error: Exception, code: int, line: str) -> None:
+    """DESIGN section 7: exit codes."""
+    assert code_of(error) == code
+    assert next(lines_of(error)) == line
+
+
+@pytest.mark.parametrize(
+    ("raised", "code", "err"),
+    [
+        (
+            RuntimeError("odd"),
+            1,
+            "error: RuntimeError: odd (a bug in laneway? LANEWAY_DEBUG=1 shows the traceback)\n",
+        ),
+        (KeyboardInterrupt(), 130, ""),
+        (Refused(["one", "two"]), 2, "error: one\nerror: two\n"),
+    ],
+    ids=["bug", "interrupt", "refused"],
+)
+def test_whatever_a_command_raises_is_no_traceback(
+    raised: BaseException,
+    code: int,
+    err: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def fail(home: Path) -> None:
+        raise raised
+
+    monkeypatch.setattr("supervisor.cli.status.status", fail)
+    assert main(["status", "--home", "x"]) == code
+    assert capsys.readouterr().err == err
+
+
+@pytest.mark.parametrize(
+    ("served", "failed", "code"),
+    [
+        (Served("idle"), False, 0),
+        (Served("idle"), True, 1),
+        (Served("stopped"), False, 0),
+        (Served("interrupted"), False, 130),
+        (Served("app_start_failed", "children do not start"), False, 2),
+        (Served("broken", "the disk is gone"), False, 4),
+    ],
+    ids=lambda value: value.ended if isinstance(value, Served) else str(value),
+)
+def test_a_run_ends_with_a_code(
+    served: Served, failed: bool, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """DESIGN section 7: exit codes."""
+    assert code_of_run(served, failed=failed) == code
+    assert capsys.readouterr().err == (f"error: {served.detail}\n" if served.detail else "")
+
+
+def test_a_waiting_job_has_every_reason_that_holds_now() -> None:
+    """Promise 7: reasons everywhere."""
+    pending = {"state": "pending", "reason": "backoff", "wake_at": 1_700_000_000_000_000}
+    until = "2023-11-14T22:13:20.000000+00:00"
+    assert waits(ROW, live=False, busy=False) == [{"reason": "no_supervisor", "until": None}]
+    assert waits(ROW, live=True, busy=True) == [{"reason": "others_run", "until": None}]
+    assert waits(ROW, live=True, busy=False) == []
+    assert waits(pending, live=True, busy=True) == [{"reason": "backoff", "until": until}]
+    assert len(waits(pending, live=False, busy=False)) == 2
+    assert waits({**ROW, "state": "done"}, live=False, busy=False) == []
+
+
+def test_a_cancel_that_is_not_settled_in_time_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """K6: what was verified, not what was asked for."""
+    monkeypatch.setattr("supervisor.cli.cancel.SETTLE_SECONDS", 0)
+    client = Client(tmp_path)
+    for _ in range(2):
+        client.enqueue("vault_sync")
+    client.cancel(2)
+    states = {1: "cancelling", 2: "cancelling"}
+    settle(client, states)
+    assert states == {1: "cancelling", 2: "cancelled"}
+    assert verified(client, 1, "cancelling").startswith("cancelling: its batches are refused")

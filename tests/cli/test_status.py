@@ -1,0 +1,121 @@
+"""`supervisor status`: what it says, what it loads, and that it never makes or blocks anything."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from landing.connect import store_path
+from supervisor.cli.status import Request, plain_request
+from supervisor.client import Client
+from supervisor.lock import SupervisorLock
+from supervisor.status import complaints, status, supervisor_facts
+from tests.cli.shell import Shell
+
+HEAVY = {"msgspec", "rich", "rich_click", "click", "tenacity", "cloudpickle"}
+LOADED = (
+    "import sys; from supervisor.cli import main; code = main({words!r}); print(code, *sorted(sys.modules))"
+)
+
+
+def test_the_fast_path_loads_no_codec_and_no_screen(shell: Shell) -> None:
+    """DESIGN sections 7 and 9."""
+    shell("enqueue", "vault_sync")
+    script = LOADED.format(words=["status", "--json", "--home", str(shell.home)])
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env=shell.environ,
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=shell.folder,
+    )
+    facts, modules = done.stdout.splitlines()
+    code, *loaded = modules.split()
+    assert (code, json.loads(facts)["jobs"]) == ("0", {"queued": 1})
+    assert HEAVY.isdisjoint(loaded)
+
+
+def test_a_new_home_is_down_and_says_what_to_do(shell: Shell) -> None:
+    shell("enqueue", "vault_sync", '{"root": "/"}')
+    done = shell("status")
+    assert done.code == 0
+    lines = done.out.splitlines()
+    assert lines[0].startswith("laneway down")
+    assert lines[0].endswith("UNHEALTHY")
+    assert lines[1] == "!  no supervisor runs, 1 unfinished: supervisor run"
+    assert lines[2] == "WAITING 1"
+    assert lines[3].split()[:3] == ["1", "vault_sync", "queued"]
+    assert shell("status", "--strict").code == 1
+
+
+def test_json_has_every_fact(shell: Shell) -> None:
+    """DESIGN section 7: status --json."""
+    shell("enqueue", "vault_sync")
+    facts = shell("status", "--json").json
+    assert facts.keys() >= {"healthy", "reasons", "supervisor", "jobs", "landed", "lanes", "wal_mb"}
+    assert facts["supervisor"].keys() >= {"state", "run", "pid", "age_s"}
+    assert (facts["healthy"], facts["lanes"]) == (False, {"vault_sync": {"running": 0, "waiting": 1}})
+
+
+def test_liveness_is_the_locks_word_whatever_the_store_does(tmp_path: Path) -> None:
+    """K10: a run that has not written its row yet is starting; a stale sign of life is stalled."""
+    now = 1_000_000_000
+    run = {"id": 7, "pid": 42, "started_at": now - 90_000_000, "clean": 0}
+    assert supervisor_facts(tmp_path, None, now)["state"] == "down"
+    assert supervisor_facts(tmp_path, run, now)["state"] == "died"
+    assert supervisor_facts(tmp_path, {**run, "clean": 1}, now)["state"] == "down"
+    lock = SupervisorLock(tmp_path, lambda: 0.0, lambda seconds: None)
+    try:
+        assert supervisor_facts(tmp_path, {**run, "clean": 1}, now)["state"] == "starting"
+        assert supervisor_facts(tmp_path, None, now)["state"] == "starting"
+        later = int((tmp_path / "supervisor.lock").stat().st_mtime * 1e6) + 2_000_000
+        up = supervisor_facts(tmp_path, {**run, "started_at": later - 90_000_000}, later)
+        assert (up["state"], up["pid"], up["run"], up["up_s"]) == ("up", 42, 7, 90)
+        assert supervisor_facts(tmp_path, run, later + 10_000_000)["state"] == "stalled"
+    finally:
+        lock.release()
+
+
+@pytest.mark.parametrize(
+    ("state", "jobs", "wal", "said"),
+    [
+        ("up", {"queued": 5}, 1, []),
+        ("down", {"done": 5}, 1, []),
+        ("down", {"queued": 5}, 1, ["no supervisor runs, 5 unfinished: supervisor run"]),
+        ("died", {}, 1, ["run 7 died; the next one recovers: supervisor run"]),
+        ("stalled", {}, 1, ["the supervisor (pid 42) has not moved for 9 s"]),
+        ("up", {}, 300, ["the WAL has grown to 300 MB"]),
+    ],
+    ids=["up", "idle", "waiting", "died", "stalled", "wal"],
+)
+def test_health_is_bad_for_these_reasons_alone(
+    state: str, jobs: dict[str, int], wal: int, said: list[str]
+) -> None:
+    who = {"state": state, "run": 7, "pid": 42, "age_s": 9.0}
+    assert complaints({"supervisor": who, "jobs": jobs, "wal_mb": wal}) == said
+
+
+def test_looking_leaves_the_folder_as_it_was(tmp_path: Path) -> None:
+    Client(tmp_path).enqueue("vault_sync")
+    before = {file.name for file in tmp_path.iterdir()}
+    status(tmp_path)
+    siblings = {"store.db-wal", "store.db-shm"}
+    assert {file.name for file in tmp_path.iterdir()} - siblings == before - siblings
+    assert store_path(tmp_path).stat().st_mode & 0o777 == 0o600
+
+
+def test_only_a_plain_request_takes_the_fast_path() -> None:
+    assert plain_request([]) == Request()
+    assert plain_request(["--json", "--home", "x", "--strict"]) == Request("x", as_json=True, strict=True)
+    assert plain_request(["--home=x"]) == Request("x")
+    assert plain_request(["--help"]) is None
+    assert plain_request(["--home"]) is None
+    assert plain_request(["extra"]) is None
+
+
+def test_help_and_bad_options_of_status_are_answered_too(shell: Shell) -> None:
+    assert "--strict" in shell("status", "--help").out
+    assert "--home" in shell.refused("status", "--home", code=2)
