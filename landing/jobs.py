@@ -149,7 +149,7 @@ class Claim:
         fits = next((head for head in ordered if head.kind in self.ready), None)
         wanted = next((head.kind for head in ordered if head.kind not in self.ready), None)
         claimed = self.take_head(tx, fits) if fits is not None else None
-        wake = tx.one(sql.NEXT_WAKE)
+        wake = tx.one(sql.NEXT_WAKE, {"kinds": json.dumps(sorted(self.loaded))})
         return ClaimReply(claimed, wanted, wake[0] if wake else None)
 
     def take_head(self, tx: Transaction, head: Head) -> Claimed:

@@ -10,7 +10,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from importlib.metadata import version
 from typing import Final
 
 from ipc.child import Command
@@ -91,7 +90,7 @@ def open_run(desk: Desk, application: Application, marker: str) -> Opened:
         OpenRun(
             pid=os.getpid(),
             boot=sensors.boot_id(),
-            version=version("laneway"),
+            version=sensors.version(),
             marker=marker,
             judge=judge,
         )

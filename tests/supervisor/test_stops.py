@@ -3,10 +3,14 @@
 import os
 import random
 import signal
+from contextlib import closing
 from pathlib import Path
 
 from ipc.doorbell import ring
 from landing.cancel import Cancel
+from landing.connect import open_writer, store_path
+from landing.jobs import Register
+from policies.options import Options
 from policies.retry import judge
 from supervisor import sensors
 from supervisor.lock import is_live
@@ -159,14 +163,14 @@ def test_a_child_that_cannot_load_the_application_holds_it_and_uses_no_attempt(t
     """K13: after three failed starts the run says so, with file and line."""
     source = tmp_path / "fragile.py"
     source.write_text(
-        "import os, sys\n"
+        "import os\n"
         "from supervisor import App\n"
         "app = App('fragile')\n"
         "@app.lane('never')\n"
         "def never(job, ctx): yield 1,\n"
         "@never.lander\n"
         "def land(db, job, rows): pass\n"
-        "if 'worker' in sys.modules: raise RuntimeError('not in a child')\n"
+        "if 'LANEWAY_MARKER' in os.environ: raise RuntimeError('not in a child')\n"
     )
     house = House(tmp_path, app=str(source))
     job = house.enqueue("never")
@@ -176,3 +180,17 @@ def test_a_child_that_cannot_load_the_application_holds_it_and_uses_no_attempt(t
     assert "fragile.py" in served.detail
     row = house.job(job)
     assert (row["state"], row["claims"]) == ("queued", 0)
+
+
+def test_the_backoff_of_a_kind_that_is_not_loaded_holds_up_nobody(house: House) -> None:
+    """K14: such a kind waits; `--until-idle` waits for backoff of what it can run."""
+    house.store.write(Register("elsewhere", {"foreign": Options()}))
+    foreign = house.enqueue("foreign")
+    with closing(open_writer(store_path(house.home))) as db:
+        db.execute(
+            "UPDATE laneway_jobs SET state = 'pending', watch = 'backoff', wake_at = 1 << 60 WHERE id = ?", (foreign,)
+        )
+    job = house.enqueue("quick")
+    assert house.serve().ended == "idle"
+    assert house.job(job)["state"] == "done"
+    assert house.job(foreign)["state"] == "pending"
