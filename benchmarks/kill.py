@@ -25,5 +25,6 @@ def run() -> None:
             late = [views.attempts(db, job)[0]["kill"]["late_ms"] for job in jobs]
     cuts = quantiles(late, n=100)
     print(
-        f"kill, later than deadline + grace: {median(late):.1f} ms median, {cuts[98]:.1f} ms p99 of {len(late)}"
+        f"kill, later than deadline + grace: {median(late):.1f} ms median, {cuts[98]:.1f} ms p99"
+        f" of {len(late)}"
     )

@@ -14,8 +14,8 @@ from landing.store import Store
 from policies.payload import payload_text
 from supervisor import events, sensors
 from supervisor.application import load_application
-from supervisor.daemon import serve
-from supervisor.settings import Settings
+from supervisor.run.serve import serve
+from supervisor.settings.values import Settings
 
 APP = str(Path(__file__).with_name("rows_app.py"))
 

@@ -27,8 +27,10 @@ def run() -> None:
         room.enqueue("stream256", {"first": 0, "count": ROWS})
         began = time.monotonic()
         process = subprocess.Popen(
-            [sys.executable, "-m", "supervisor", "run", "--until-idle"]
-            + ["--home", str(room.settings.home), "--app", APP],
+            [
+                *(sys.executable, "-m", "supervisor", "run", "--until-idle"),
+                *("--home", str(room.settings.home), "--app", APP),
+            ],
             cwd=folder,
             stdout=subprocess.DEVNULL,
         )

@@ -154,9 +154,9 @@ class Failed(Message, frozen=True, tag="failed"):
     """The compute half raised, or the worker refused what it yielded.
 
     `disposition` is retry, fail, skip or unstated; `code` is "" for an exception of
-    the user's, else the rule that was broken (row_type, row_too_large,
-    unit_too_large, resume_mismatch, unknown_kind, app_start_failed, credit,
-    ...). `bases` are the names of the exception's classes, outermost first, for `retry_on`.
+    the user's, else the rule that was broken: row_type, row_keys, row_too_large,
+    unit_too_large, resume_mismatch, payload, unknown_kind or app_start_failed.
+    `bases` are the names of the exception's classes, nearest first, for `retry_on`.
     """
 
     last_seq: Count

@@ -15,8 +15,8 @@ from ipc.errors import AppError
 from policies.options import Options
 from supervisor.api import App, Lane, Read
 from supervisor.errors import ApplicationRefused
-from supervisor.settings import Settings, options_for
-from supervisor.spelling import did_you_mean
+from supervisor.settings.values import Settings, options_for
+from supervisor.told.spelling import did_you_mean
 
 BUILT_IN: Final = "supervisor.lanes:app"
 NO_APP: Final = (

@@ -26,7 +26,7 @@ from supervisor.api import App
 from supervisor.application import Application
 from supervisor.errors import OptionRefused, WaitedTooLong
 from supervisor.lock import is_live
-from supervisor.spelling import did_you_mean
+from supervisor.told.spelling import did_you_mean
 
 POLL_SECONDS: Final = 0.1
 OWN_LIMITS: Final = ("batch_deadline", "start_deadline", "job_deadline")

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from supervisor.settings import Settings
+    from supervisor.settings.values import Settings
 
 
 class Refused(Exception):

@@ -2,18 +2,22 @@
 
 from _thread import get_ident
 from collections.abc import Callable
+from math import inf
 from os import write
 from typing import Any, Final
 
 from msgspec import Raw, Struct
 from msgspec.msgpack import Decoder
 
-from ipc.messages import FRAME_LIMIT, MARK_LIMIT, Progress, Read, encoder
+from ipc.messages import MARK_LIMIT, Progress, Read, encoder
 from worker.batches.cutter import Cutter
 from worker.batches.line import Line, Meter
 
 PROGRESS_PAUSE: Final = 0.25
 """Seconds between two reports of progress that no batch carries."""
+
+READ_LIMIT: Final = 4 << 20
+"""Bytes in the arguments of a read (CONTRACTS K16)."""
 
 COUNT_LIMIT: Final = 2**63 - 1
 STDERR: Final = 2
@@ -52,7 +56,7 @@ class Context:
         self._clock = clock
         self._thread: int | None = get_ident()
         self._reads = 0
-        self._progress_at = 0.0
+        self._progress_at = -inf
 
     def checkpoint(self, mark: str) -> None:
         """Say that everything yielded so far is complete up to `mark`.
@@ -63,10 +67,11 @@ class Context:
         """
         self._check_thread("checkpoint")
         if not isinstance(mark, str):
-            raise TypeError(f"a mark is text, not {type(mark).__name__}; {mark!r:.80}")
-        if (size := len(mark.encode())) > MARK_LIMIT:
+            raise TypeError(f"a mark is text, not {type(mark).__name__}")
+        text = str.__str__(mark)  # exactly text, whatever a subclass makes of itself
+        if (size := len(text.encode())) > MARK_LIMIT:
             raise ValueError(f"a mark of {size} bytes; {MARK_LIMIT} are allowed")
-        self._cutter.checkpoint(str.__str__(mark))
+        self._cutter.checkpoint(text)
 
     def read(self, query: Any, /, **args: Any) -> Any:
         """Run a registered read in the supervisor and return its answer; it sees landed rows only.
@@ -78,18 +83,15 @@ class Context:
         Raises:
             ReadFailed: the supervisor refused or the read raised.
             TypeError: an argument is no plain data.
-            ValueError: the arguments pass a frame.
+            ValueError: the arguments take more than 4 MiB.
         """
         self._check_thread("read")
         packed = encoder.encode(args)
-        if len(packed) > FRAME_LIMIT // 2:
-            raise ValueError(
-                f"the arguments of a read take {len(packed)} bytes; {FRAME_LIMIT // 2} are allowed"
-            )
+        if len(packed) > READ_LIMIT:
+            raise ValueError(f"the arguments of a read take {len(packed)} bytes; {READ_LIMIT} are allowed")
         self._reads += 1
-        reply = self._line.ask(
-            Read(self._reads, query if isinstance(query, str) else query.name, Raw(packed))
-        )
+        verb = query if isinstance(query, str) else query.name
+        reply = self._line.ask(Read(self._reads, verb, Raw(packed)))
         if reply.error is not None:
             raise ReadFailed(reply.error)
         return decoder.decode(reply.body)

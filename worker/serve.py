@@ -61,3 +61,6 @@ def flush_output() -> None:
     for stream in (sys.stdout, sys.stderr):
         with suppress(AttributeError, OSError, ValueError):  # user code may have closed it, or put None there
             stream.flush()
+    # What C code prints waits in a buffer of its own until the process ends, after the receipt.
+    if (ctypes := sys.modules.get("ctypes")) is not None:
+        ctypes.CDLL(None).fflush(None)

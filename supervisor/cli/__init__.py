@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from io import TextIOWrapper
 
 from supervisor.cli.output import complain
-from supervisor.place import wants_traceback
+from supervisor.settings.place import wants_traceback
 
 
 def main(argv: Sequence[str] | None = None) -> int:

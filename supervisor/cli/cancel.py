@@ -4,7 +4,7 @@ from landing.errors import InvalidTransition, JobNotFound
 from supervisor.cli.output import complain, print_json
 from supervisor.client import Client
 from supervisor.errors import WaitedTooLong
-from supervisor.place import find_home
+from supervisor.settings.place import find_home
 
 SETTLE_SECONDS = 15.0
 """How long a running job may take to end: the default grace, and what a large process needs to go."""

@@ -8,8 +8,8 @@ from supervisor.application import Application, load_application
 from supervisor.cli.codes import USAGE
 from supervisor.cli.output import complain, hint, plain, print_json
 from supervisor.errors import ApplicationRefused, SettingsRefused
-from supervisor.names import hidden, strangers
-from supervisor.settings import Flags, Settings, load_settings
+from supervisor.settings.values import Flags, Settings, load_settings
+from supervisor.told.names import hidden, strangers
 
 
 def check_command(*, home: str | None, app: str | None, as_json: bool) -> int:

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 import rich_click as click
 
 from policies.job import State
-from supervisor import units
 from supervisor.errors import Refused
+from supervisor.told import units
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Decorator = Callable[[Function], Function]

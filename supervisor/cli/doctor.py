@@ -15,9 +15,9 @@ from supervisor import sensors
 from supervisor.cli.codes import FAILED
 from supervisor.cli.output import page, plain, print_json
 from supervisor.lock import is_live
-from supervisor.names import ROOT, strangers
-from supervisor.place import find_home
-from supervisor.status import megabytes, status
+from supervisor.settings.place import find_home
+from supervisor.told.names import ROOT, strangers
+from supervisor.told.status import megabytes, status
 
 NETWORK: Final = frozenset({"9p", "afs", "cifs", "fuse.sshfs", "nfs", "nfs4", "smb3", "smbfs"})
 FIXED: Final = ((3, 51, 3), (3, 50, 7), (3, 44, 6))

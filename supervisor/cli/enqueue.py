@@ -12,7 +12,7 @@ from supervisor.cli.output import hint, print_json
 from supervisor.client import Client, JobRef
 from supervisor.errors import Refused
 from supervisor.lock import is_live
-from supervisor.settings import Flags, Settings, load_settings
+from supervisor.settings.values import Flags, Settings, load_settings
 
 READ_LIMIT = 8 * PAYLOAD_LIMIT
 

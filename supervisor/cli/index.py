@@ -18,11 +18,11 @@ from supervisor.cli.output import complain, hint, page, print_json, short
 from supervisor.cli.report import Display, Quiet, Reporter
 from supervisor.cli.run import code_of
 from supervisor.client import Client
-from supervisor.daemon import serve
 from supervisor.errors import Refused
 from supervisor.events import BatchLanded, Report
 from supervisor.lock import LockHeld, is_live
-from supervisor.settings import Flags, Settings, load_settings
+from supervisor.run.serve import serve
+from supervisor.settings.values import Flags, Settings, load_settings
 
 KIND: Final = "vault_sync"
 COUNTS: Final = ("files", "indexed", "unchanged", "tombstoned", "chunks")

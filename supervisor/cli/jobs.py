@@ -5,8 +5,8 @@ from typing import Any, Final
 from supervisor import sensors
 from supervisor.cli.output import page, plain, print_json, short
 from supervisor.client import Client
-from supervisor.place import find_home
-from supervisor.units import duration, iso
+from supervisor.settings.place import find_home
+from supervisor.told.units import duration, iso
 
 HEAD: Final = ("ID", "KIND", "STATE", "AGE", "ROWS", "WHY", "PAYLOAD")
 

@@ -11,8 +11,8 @@ from supervisor.events import (
     Stopping,
     Warned,
 )
-from supervisor.stuck import call_path, stuck_at
-from supervisor.units import count, duration
+from supervisor.told.stuck import call_path, stuck_at
+from supervisor.told.units import count, duration
 
 
 def sentence(event: Event, now: int) -> str:

@@ -11,7 +11,7 @@ from supervisor import sensors
 from supervisor.cli.lines import sentence
 from supervisor.cli.output import plain
 from supervisor.events import AttemptEnded, BatchLanded, Event, JobStarted, Warned
-from supervisor.units import clock
+from supervisor.told.units import clock
 
 REFRESH: Final = 0.2
 

@@ -15,7 +15,7 @@ from supervisor import sensors
 from supervisor.cli.lines import sentence
 from supervisor.cli.output import hint, print_line
 from supervisor.events import AttemptEnded, BatchLanded, Event, JobStarted, Warned
-from supervisor.units import clock, iso
+from supervisor.told.units import clock, iso
 
 WAITING: Final = 10_000
 """Events that may wait to be shown; what comes on top of that is counted, not shown."""

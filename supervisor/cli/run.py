@@ -7,11 +7,11 @@ from supervisor.application import Application, load_application
 from supervisor.cli.codes import FAILED, INTERRUPTED, STORE, USAGE
 from supervisor.cli.output import complain, page, plain, print_line, short
 from supervisor.cli.report import Display, JsonLines, Lines, Reporter
-from supervisor.daemon import Served, serve
 from supervisor.errors import ApplicationRefused
-from supervisor.names import strangers
-from supervisor.settings import Flags, load_settings
-from supervisor.status import status
+from supervisor.run.serve import Served, serve
+from supervisor.settings.values import Flags, load_settings
+from supervisor.told.names import strangers
+from supervisor.told.status import status
 
 
 def run_command(

@@ -11,7 +11,7 @@ from supervisor.cli.output import hint, plain, print_json
 from supervisor.lanes import app
 from supervisor.lanes.search import Hit
 from supervisor.lanes.search import search as find
-from supervisor.place import find_home
+from supervisor.settings.place import find_home
 
 
 def search_command(*, home: str | None, as_json: bool, words: tuple[str, ...], limit: int) -> int:

@@ -6,10 +6,10 @@ from datetime import datetime
 from typing import Any
 
 from supervisor.cli.output import page, plain, print_json, short
-from supervisor.place import find_home
-from supervisor.story import story
-from supervisor.stuck import call_path, raised_at, stuck_at
-from supervisor.units import count, duration, limit
+from supervisor.settings.place import find_home
+from supervisor.told.story import story
+from supervisor.told.stuck import call_path, raised_at, stuck_at
+from supervisor.told.units import count, duration, limit
 
 SHOWN = 12
 """Attempts on the screen, the last ones; all are in --json."""

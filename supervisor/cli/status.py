@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from supervisor.cli.output import page, plain, print_json, short
-from supervisor.place import find_home
-from supervisor.status import status
-from supervisor.units import count, duration
+from supervisor.settings.place import find_home
+from supervisor.told.status import status
+from supervisor.told.units import count, duration
 
 
 class Request(NamedTuple):

@@ -12,10 +12,10 @@ from supervisor.cli.cancel import settle, verified
 from supervisor.cli.codes import code_of, lines_of
 from supervisor.cli.run import code_of as code_of_run
 from supervisor.client import Client
-from supervisor.daemon import Served
 from supervisor.errors import Refused, WaitedTooLong
 from supervisor.lock import LockHeld
-from supervisor.story import waits
+from supervisor.run.serve import Served
+from supervisor.told.story import waits
 
 ROW = {"state": "queued", "reason": None, "wake_at": None}
 

@@ -11,7 +11,7 @@ from landing.connect import store_path
 from supervisor.cli.status import Request, plain_request
 from supervisor.client import Client
 from supervisor.lock import SupervisorLock
-from supervisor.status import complaints, status, supervisor_facts
+from supervisor.told.status import complaints, status, supervisor_facts
 from tests.cli.shell import Shell
 
 HEAVY = {"msgspec", "rich", "rich_click", "click", "tenacity", "cloudpickle"}

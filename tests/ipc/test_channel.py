@@ -2,6 +2,7 @@
 
 import os
 import select
+import signal
 import socket
 import threading
 
@@ -9,7 +10,7 @@ import pytest
 from msgspec import Raw
 from msgspec.msgpack import encode
 
-from ipc.channel import NOTHING, PIECE, QUEUE_LIMIT, Channel, Pipe
+from ipc.channel import NOTHING, PIECE, QUEUE_LIMIT, Channel, Pipe, write_all
 from ipc.errors import ChannelClosed, ChannelFull, ProtocolError
 from ipc.frame import pack
 from ipc.messages import (
@@ -146,6 +147,7 @@ def test_what_is_no_message_of_ours_ends_the_channel(ends, body):
     assert received.messages == [Started()]
     assert received.error is not None
     assert received.error.code == "message"
+    pipe.send(Done(2))
     again = channel.receive(BUDGET)
     assert again.messages == []
     assert again.error is received.error
@@ -231,6 +233,44 @@ def test_a_child_that_meets_a_reset_sees_the_end(ends):
     pipe.send(Started())
     channel.close()
     assert pipe.recv() is None
+
+
+def test_a_child_that_is_hung_up_on_may_still_finish_its_words(ends):
+    channel, pipe, _ = ends
+    channel.send(Stop(""))
+    channel.hang_up()
+    assert pipe.recv() == Stop("")
+    assert pipe.recv() is None
+    pipe.send(Done(3))
+    assert channel.receive(BUDGET).messages == [Done(3)]
+
+
+def test_a_write_that_a_signal_interrupts_goes_on_where_it_was(ends):
+    """A blocking write that has begun returns early; nothing is lost or sent twice."""
+    channel, _, theirs = ends
+    parts = [bytes([n]) * 1_000_000 for n in range(1, 4)]
+    seen = bytearray()
+    main = threading.get_ident()
+
+    def interrupt_and_read():
+        full = select.poll()
+        full.register(theirs, select.POLLOUT)
+        while full.poll(0):
+            pass
+        signal.pthread_kill(main, signal.SIGUSR1)
+        while len(seen) < sum(map(len, parts)):
+            select.select([channel], [], [], 10)
+            seen.extend(os.read(channel.fileno(), 1 << 16))
+
+    old = signal.signal(signal.SIGUSR1, lambda *_: None)
+    reader = threading.Thread(target=interrupt_and_read)
+    reader.start()
+    try:
+        assert write_all(theirs.fileno(), parts) == 3_000_000
+    finally:
+        reader.join()
+        signal.signal(signal.SIGUSR1, old)
+    assert seen == b"".join(parts)
 
 
 def test_descriptors_above_1024_work():

@@ -107,7 +107,8 @@ def test_a_child_inherits_three_streams_its_channel_its_stack_file_and_nothing_e
     extra = os.open("/dev/null", os.O_RDONLY)
     os.set_inheritable(extra, True)
     try:
-        with child_running("import os; print(len(os.listdir('/proc/self/fd')), flush=True)", tmp_path) as child:
+        code = "import os; print(len(os.listdir('/proc/self/fd')), flush=True)"
+        with child_running(code, tmp_path) as child:
             wait_output(child, "\n")
             assert int(child.log.text()) == 5 + 1  # and the one that lists
     finally:

@@ -87,6 +87,8 @@ def test_the_torn_rest_is_counted():
     assert splitter.pending == 6
     assert list(splitter.feed(b"llo" + pack(b"!"))) == [b"hello", b"!"]
     assert splitter.pending == 0
+    one_by_one = [list(splitter.feed(bytes([byte]))) for byte in pack(b"hi")]
+    assert one_by_one == [[], [], [], [], [], [b"hi"]]
 
 
 @pytest.mark.parametrize("size", [1, FRAME_LIMIT])

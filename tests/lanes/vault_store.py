@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from ipc.rows import decode_rows
+from supervisor.attempt.rows import Rows
 from supervisor.lanes import app
 from supervisor.lanes.vault import land, vault_sync
-from supervisor.rows import Rows
 
 Row = tuple[Any, ...]
 NOBODY = 65534

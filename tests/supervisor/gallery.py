@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from supervisor import App, Context, Job, Landing, Rows
 
 app = App("gallery")
@@ -198,6 +200,21 @@ def wrong_cell(job: Jobs, ctx: Context) -> Iterator[tuple[object, ...]]:
     yield 0, "before"
     ctx.checkpoint("0")
     yield 1, ["a list is no cell"]
+
+
+class Sized(msgspec.Struct):
+    size: int
+
+
+@app.lane("typed", payload=Sized)
+def typed(job: Job[Sized], ctx: Context) -> Pairs:
+    yield job.payload.size, "typed"
+
+
+@typed.lander
+def land_typed(db: Landing, job: Job[Sized], rows: Rows[tuple[int, str]]) -> None:
+    assert isinstance(job.payload, Sized)
+    db.executemany("INSERT INTO items VALUES (?, ?, ?, ?)", [(job.id, *row, job.attempt) for row in rows])
 
 
 @app.lane("large_row", max_attempts=3)

@@ -16,8 +16,8 @@ from landing.store import Store
 from policies.payload import payload_text
 from supervisor import events, sensors
 from supervisor.application import load_application
-from supervisor.daemon import Served, serve
-from supervisor.settings import Settings
+from supervisor.run.serve import Served, serve
+from supervisor.settings.values import Settings
 
 GALLERY = str(Path(__file__).with_name("gallery.py"))
 

@@ -14,7 +14,7 @@ from supervisor.application import (
     load_application,
 )
 from supervisor.errors import ApplicationRefused
-from supervisor.settings import Settings
+from supervisor.settings.values import Settings
 
 EMBED = """
 from supervisor import App

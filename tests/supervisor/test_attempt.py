@@ -13,9 +13,9 @@ from policies import deadlines
 from policies.deadlines import Clock, Overdue
 from policies.job import Disposition, Outcome
 from policies.options import Options
-from supervisor.attempt import WINDOW_BATCHES, Attempt, with_own_limits
-from supervisor.ending import Ending, raised, refused, timed_out
-from supervisor.view import JobView, point_for
+from supervisor.attempt.ending import Ending, raised, refused, timed_out
+from supervisor.attempt.state import WINDOW_BATCHES, Attempt, with_own_limits
+from supervisor.attempt.view import JobView, point_for
 
 CLAIMED = Claimed(
     job=1, attempt=1, number=1, fence="f", kind="k", payload="{}", key=None, failures=0, landed_seq=5,

@@ -84,6 +84,19 @@ def test_a_restart_lane_starts_over_and_its_lander_makes_that_harmless(house: Ho
     assert house.job(job)["state"] == "done"
 
 
+def test_a_payload_has_its_declared_type_in_both_halves_or_the_job_fails_before_it_starts(
+    house: House,
+) -> None:
+    """C155: refused by the worker in words, never started, not tried again."""
+    good, bad = house.enqueue("typed", {"size": 7}), house.enqueue("typed", {"size": "seven"})
+    house.serve()
+    assert house.items(good) == [(7, "typed")]
+    (attempt,) = house.attempts(bad)
+    assert (attempt["outcome"], attempt["error_code"]) == ("failed", "payload")
+    assert "size" in attempt["error"]["message"]
+    assert house.job(bad)["started_at"] is None
+
+
 @pytest.mark.parametrize(
     ("kind", "code", "words"),
     [
@@ -140,7 +153,8 @@ def test_noise_on_stdout_and_stderr_harms_no_batch_and_leaves_a_capped_tail(hous
     (attempt,) = house.attempts(job)
     assert attempt["outcome"] == "done"
     assert len(attempt["log"]) < 9 << 10
-    assert attempt["log"].endswith("the end")
+    assert "the end" in attempt["log"], "what Python printed last"
+    assert "c 49" in attempt["log"], "what C printed last"
     assert "bytes before this are not kept" in attempt["log"]
 
 

@@ -16,7 +16,7 @@ from supervisor.api import App
 from supervisor.application import load_application
 from supervisor.client import Client, JobRef
 from supervisor.errors import OptionRefused, WaitedTooLong
-from supervisor.settings import Settings
+from supervisor.settings.values import Settings
 
 
 def notes() -> App:

@@ -6,7 +6,7 @@ import pytest
 
 from supervisor.cli.doctor import disk_finding, file_system, has_wal_reset_bug, sqlite_finding
 from supervisor.client import Client
-from supervisor.names import hidden, origin, strangers
+from supervisor.told.names import hidden, origin, strangers
 from tests.cli.shell import Shell
 
 

@@ -10,8 +10,8 @@ from ipc.messages import Batch, Read, ResumePoint, encoder
 from landing.batches import RowsRefused
 from landing.reader import Unanswered
 from supervisor import api
-from supervisor.questions import ANSWER_LIMIT, ARGUMENT_LIMIT, answer, encoded, question
-from supervisor.rows import rows_of
+from supervisor.attempt.questions import ANSWER_LIMIT, ARGUMENT_LIMIT, answer, encoded, question
+from supervisor.attempt.rows import rows_of
 
 
 class Point(msgspec.Struct):
@@ -19,9 +19,13 @@ class Point(msgspec.Struct):
     label: str = ""
 
 
-def batch_of(rows: list[tuple[Any, ...]], keys: list[str] | None = None, blobs: list[int] | None = None) -> Batch:
+def batch_of(
+    rows: list[tuple[Any, ...]], keys: list[str] | None = None, blobs: list[int] | None = None
+) -> Batch:
     width = len(rows[0])
-    return Batch(1, len(rows), width, blobs or [], keys, ResumePoint(), None, None, 0, Raw(encoder.encode(rows)))
+    return Batch(
+        1, len(rows), width, blobs or [], keys, ResumePoint(), None, None, 0, Raw(encoder.encode(rows))
+    )
 
 
 def test_tuples_stay_tuples_and_go_straight_to_executemany() -> None:

@@ -8,9 +8,9 @@ import pytest
 from policies.options import OPTION_NAMES, Options
 from supervisor.api import App
 from supervisor.errors import SettingsRefused
-from supervisor.place import find_home
-from supervisor.settings import Flags, Settings, load_settings, options_for
-from supervisor.units import count, duration, iso, seconds, size
+from supervisor.settings.place import find_home
+from supervisor.settings.values import Flags, Settings, load_settings, options_for
+from supervisor.told.units import count, duration, iso, seconds, size
 
 NOTHING: dict[str, str] = {}
 

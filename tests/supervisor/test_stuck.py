@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from supervisor.stuck import Frame, call_path, near, raised_at, stuck_at
+from supervisor.told.stuck import Frame, call_path, near, raised_at, stuck_at
 
 SPIN = """
 import faulthandler, signal, sys, threading

@@ -12,7 +12,7 @@ from landing import views
 from landing.snapshot import snapshot
 from policies.job import State
 from supervisor.lock import is_live
-from supervisor.units import iso
+from supervisor.told.units import iso
 
 
 def story(home: Path, job: int) -> dict[str, Any]:

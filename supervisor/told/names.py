@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 ROOMS: Final = ("supervisor", "worker", "landing", "ipc", "policies")
-ROOT: Final = Path(__file__).resolve().parent.parent
+ROOT: Final = Path(__file__).resolve().parents[2]
 REMEDY: Final = "pip uninstall supervisor, then pip install --force-reinstall laneway"
 
 

@@ -22,12 +22,13 @@ from policies import deadlines
 from policies.job import Outcome
 from supervisor import events
 from supervisor.application import LoadedKind
-from supervisor.attempt import Attempt, with_own_limits
-from supervisor.conversation import Conversation, World
-from supervisor.ending import Ending, timed_out
-from supervisor.pool import Pool, Worker
-from supervisor.receipt import ended_event, finish_of
-from supervisor.view import point_for, view_of
+from supervisor.attempt.conversation import Conversation, World
+from supervisor.attempt.ending import Ending, timed_out
+from supervisor.attempt.receipt import ended_event, finish_of
+from supervisor.attempt.state import Attempt, with_own_limits
+from supervisor.attempt.view import point_for, view_of
+from supervisor.children.pool import Pool
+from supervisor.children.worker import Worker
 
 
 class Dispatch:
@@ -70,7 +71,7 @@ class Dispatch:
             ),
         )
 
-    # --- what children say (supervisor.pool.Listener)
+    # --- what children say (supervisor.children.pool.Listener)
 
     def message(self, worker: Worker, message: Up) -> None:
         """Take one message of a busy child."""

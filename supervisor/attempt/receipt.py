@@ -13,9 +13,9 @@ from policies.retry import judge
 from policies.transitions import Move, target
 from policies.verdict import Verdict
 from supervisor import events
-from supervisor.attempt import Attempt
-from supervisor.ending import Ending
-from supervisor.pool import Worker
+from supervisor.attempt.ending import Ending
+from supervisor.attempt.state import Attempt
+from supervisor.children.worker import Worker
 
 CLOSED_LOG: Final = 1 << 20
 

@@ -32,11 +32,11 @@ from landing.reader import Reader
 from policies import deadlines
 from policies.job import Outcome
 from supervisor import events
-from supervisor.attempt import Attempt
-from supervisor.ending import Ending, landing_failed, raised, refused
-from supervisor.pool import Pool
-from supervisor.questions import answer, question, refusal
-from supervisor.rows import rows_of
+from supervisor.attempt.ending import Ending, landing_failed, raised, refused
+from supervisor.attempt.questions import answer, question, refusal
+from supervisor.attempt.rows import rows_of
+from supervisor.attempt.state import Attempt
+from supervisor.children.pool import Pool
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,9 @@ class Conversation:
             self.send(attempt, reply)
 
     def _word(self, attempt: Attempt, message: Done | Failed | Yielded) -> None:
-        if not attempt.started or message.last_seq != attempt.received_seq:
+        if not (attempt.started or isinstance(message, Failed)):
+            raise ProtocolError("order", f"{type(message).__name__} came before Started")
+        if message.last_seq != attempt.received_seq:
             raise ProtocolError(
                 "order", f"the last batch was {attempt.received_seq}, the child says {message.last_seq}"
             )

@@ -18,9 +18,9 @@ from policies.job import Outcome
 from policies.options import Options
 from policies.verdict import Ended
 from supervisor.application import LoadedKind
-from supervisor.ending import Ending
-from supervisor.pool import Worker
-from supervisor.view import JobView
+from supervisor.attempt.ending import Ending
+from supervisor.attempt.view import JobView
+from supervisor.children.worker import Worker
 
 WINDOW_BATCHES: Final = 8
 WINDOW_BYTES: Final = FRAME_LIMIT

@@ -21,15 +21,16 @@ from policies.job import ENDED
 from policies.retry import judge
 from supervisor import events, sensors
 from supervisor.application import Application, Profile
-from supervisor.conversation import World
-from supervisor.desk import Desk, open_desk
-from supervisor.dispatch import Dispatch
+from supervisor.attempt.conversation import World
+from supervisor.attempt.dispatch import Dispatch
+from supervisor.children.command import command_for
+from supervisor.children.pool import Pool
 from supervisor.lock import SupervisorLock
 from supervisor.loop import READ, Loop
-from supervisor.place import environment
-from supervisor.pool import Pool, command_for
-from supervisor.seek import Seeker, ignore
-from supervisor.settings import Settings
+from supervisor.run.desk import Desk, open_desk
+from supervisor.run.seek import Seeker, ignore
+from supervisor.settings.place import environment
+from supervisor.settings.values import Settings
 
 RENEW_SECONDS: Final = 30.0
 LOOK_SECONDS: Final = 1.0

@@ -60,7 +60,7 @@ def find_home(
     folder = project_folder(cwd)
     if not os.path.lexists(folder / FILE):
         return folder / HOME
-    from supervisor.settings_file import SettingsFile  # noqa: PLC0415 - a TOML parser nobody else waits for
+    from supervisor.settings.file import SettingsFile  # noqa: PLC0415 - a TOML parser nobody else waits for
 
     file = SettingsFile(folder / FILE)
     home = absolute(folder, file.text("home")) or folder / HOME

@@ -12,7 +12,7 @@ from typing import Final
 
 FRAME: Final = re.compile(r'  File "(.*)", line (\d+),? in (.*)')
 HEAD: Final = re.compile(r"^(Current thread|Thread) 0x", re.MULTILINE)
-OURS: Final = Path(__file__).resolve().parent.parent / "worker"
+OURS: Final = Path(__file__).resolve().parents[2] / "worker"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from policies.options import OPTION_NAMES, Options, complaint_about
-from supervisor import units
-from supervisor.spelling import did_you_mean
+from supervisor.told import units
+from supervisor.told.spelling import did_you_mean
 
 TOP_LEVEL: Final = ("app", "home", "max_workers", "defaults", "kinds")
 MOST_WORKERS: Final = 512

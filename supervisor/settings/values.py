@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from ipc.appspec import split_spec
 from policies.options import Options, options_from
 from supervisor.errors import SettingsRefused
-from supervisor.place import FILE, HOME, absolute, environment, project_folder, said_home
-from supervisor.settings_file import MOST_WORKERS, SettingsFile, is_workers
+from supervisor.settings.file import MOST_WORKERS, SettingsFile, is_workers
+from supervisor.settings.place import FILE, HOME, absolute, environment, project_folder, said_home
 
 if TYPE_CHECKING:
     from supervisor.api import Lane

@@ -6,18 +6,17 @@ One child more than there are slots, so that a warm one stands by. A child is
 made for one profile and takes only kinds of that profile (CONTRACTS K13).
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from enum import StrEnum
-from pathlib import Path
-from typing import Final, Protocol
+from dataclasses import replace
+from typing import Final
 
-from ipc.child import Child, Command, pruned
+from ipc.child import Child, Command
 from ipc.errors import ChannelClosed, IpcError, ProtocolError
 from ipc.ladder import Climb, Rung, next_rung
 from ipc.messages import FRAME_LIMIT, Down, Failed, Ready, Up
 from supervisor.application import Profile
+from supervisor.children.worker import Listener, Stage, Worker
 from supervisor.loop import READ, WRITE, Loop
 
 READ_BUDGET: Final = 1 << 20
@@ -27,53 +26,6 @@ LAST_LOG: Final = 16 << 20
 STARTS: Final = 3
 """Failed starts in a row after which a profile is held (CONTRACTS K13)."""
 LEAVE_GRACE: Final = 5.0
-
-
-class Stage(StrEnum):
-    """Where a child is in its life."""
-
-    STARTING = "starting"
-    READY = "ready"
-    BUSY = "busy"
-    LEAVING = "leaving"
-    GONE = "gone"
-
-
-@dataclass(slots=True, eq=False)
-class Worker:
-    """A child and what the pool knows of it."""
-
-    child: Child
-    profile: Profile
-    stage: Stage = Stage.STARTING
-    climb: Climb | None = None
-    abandoned: bool = False
-    complaint: Failed | None = None
-    gone_at: float = 0.0
-
-    @property
-    def gone(self) -> bool:
-        """Tell whether nothing more can come from it: reaped, or given up as unkillable."""
-        return self.stage is Stage.GONE
-
-
-class Listener(Protocol):
-    """Who is told what busy children say and do."""
-
-    def message(self, worker: Worker, message: Up) -> None:
-        """A busy child said something."""
-
-    def broke(self, worker: Worker, error: ProtocolError) -> None:
-        """A busy child broke a rule of the wire."""
-
-    def hung_up(self, worker: Worker) -> None:
-        """A busy child closed its channel."""
-
-    def gone(self, worker: Worker) -> None:
-        """A child has been reaped, or given up."""
-
-    def ready(self) -> None:
-        """Some child became ready."""
 
 
 class Pool:
@@ -296,14 +248,3 @@ class Pool:
         self._failed_starts[worker.profile] = failed
         if failed >= STARTS:
             self.held[worker.profile] = worker.complaint
-
-
-def command_for(profile: Profile, *, python: str, environ: Mapping[str, str], folder: Path) -> Command:
-    """Return how a child of `profile` is started."""
-    return Command(
-        argv=(python, "-P", "-m", "worker"),
-        tail=profile.specs,
-        env=pruned(environ, profile.env),
-        folder=folder,
-        nice=profile.nice,
-    )

@@ -16,9 +16,9 @@ from policies.transitions import Move
 from policies.verdict import Verdict
 from supervisor import events
 from supervisor.application import LoadedKind, Profile
-from supervisor.conversation import World
-from supervisor.dispatch import Dispatch
-from supervisor.pool import Pool
+from supervisor.attempt.conversation import World
+from supervisor.attempt.dispatch import Dispatch
+from supervisor.children.pool import Pool
 
 
 class Seeker:

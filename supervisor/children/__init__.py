@@ -1,0 +1,1 @@
+"""The child processes: started ahead of need, watched, stopped, reaped."""

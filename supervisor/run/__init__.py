@@ -1,0 +1,1 @@
+"""A run from its lock to its close: `serve` drives, `seek` looks for work, `desk` holds the store's threads."""
