@@ -25,6 +25,14 @@ Digest = Annotated[bytes, Meta(max_length=16)]
 FRAME_LIMIT: Final = 8 << 20
 """Bytes in the largest frame body, in either direction (CONTRACTS K16)."""
 
+WINDOW_BATCHES: Final = 32
+"""Batches that a child may have unanswered. Measured: with 8, every commit of a busy lane
+held at most 2,048 rows of the default size and its flush took half the time; memory is
+bounded by `WINDOW_BYTES` either way."""
+
+WINDOW_BYTES: Final = FRAME_LIMIT
+"""Bytes of rows that a child may have unanswered; a larger batch travels alone (CONTRACTS K3)."""
+
 MARK_LIMIT: Final = 16 << 10
 """UTF-8 bytes in the text given to `ctx.checkpoint` (CONTRACTS K15)."""
 
@@ -61,8 +69,8 @@ class Run(Message, frozen=True, tag="run"):
     landed_seq: Count
     batch_rows: int
     batch_bytes: int
-    window: int = 8
-    window_bytes: int = FRAME_LIMIT
+    window: int = WINDOW_BATCHES
+    window_bytes: int = WINDOW_BYTES
 
 
 class Ack(Message, frozen=True, tag="ack"):

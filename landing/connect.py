@@ -86,7 +86,8 @@ def open_writer(path: Path, *, wait: float = WAIT_SECONDS) -> sqlite3.Connection
         keep_private(path)
         db = sqlite3.connect(path, timeout=wait, isolation_level=None, check_same_thread=False)
         try:
-            db.execute("PRAGMA auto_vacuum = INCREMENTAL")
+            if path.stat().st_size == 0:  # later it would take the write lock, and change nothing
+                db.execute("PRAGMA auto_vacuum = INCREMENTAL")
             for pragma, value, wanted in PRAGMAS:
                 db.execute(f"PRAGMA {pragma} = {value}")
                 if (got := db.execute(f"PRAGMA {pragma}").fetchone()[0]) != wanted:

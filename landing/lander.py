@@ -9,22 +9,22 @@ rolled back whole and each operation is redone alone (CONTRACTS K1).
 """
 
 import queue
-import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, Final
 
-from landing.connect import open_writer, store_path, translate, translated
+from landing.connect import open_writer, store_path, translated
 from landing.errors import StoreBroken, StoreBusy, StoreError, StoreFull
 from landing.snapshot import wal_size
 from landing.transaction import Operation, Transaction, committing
 from landing.turnstile import Turnstile
 
 GROUP_SECONDS: Final = 0.05
-CHECKPOINT_BYTES: Final = 8 << 20
+CHECKPOINT_BYTES: Final = 32 << 20
 RESTART_BYTES: Final = 64 << 20
 BUSY_MILLISECONDS: Final = 1000
 FULL_WAITS: Final = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
@@ -166,7 +166,8 @@ class Lander:
         Raises:
             StoreBroken: whether a COMMIT held is unknown.
         """
-        for wait in chain(FULL_WAITS, repeat(FULL_WAITS[-1])):
+        waits = chain(FULL_WAITS, repeat(FULL_WAITS[-1]))
+        while True:
             try:
                 return self._commit([operation])[0]
             except StoreBroken:
@@ -176,10 +177,9 @@ class Lander:
                     return Raised(trouble)
                 self._warn_once(trouble)
                 if isinstance(trouble, StoreFull):  # busy: BEGIN itself waits
-                    self._closing.wait(wait)
+                    self._closing.wait(next(waits))
             except Exception as error:  # noqa: BLE001 - an answer: its asker judges
                 return Raised(error)
-        raise AssertionError("the waits never end")
 
     def _warn_once(self, trouble: StoreError) -> None:
         if not self._troubled:
@@ -195,14 +195,12 @@ class Lander:
         if (size := wal_size(self._path)) <= CHECKPOINT_BYTES:
             return
         mode = "RESTART" if size > RESTART_BYTES else "PASSIVE"
-        self._db.execute("PRAGMA busy_timeout = 0")
-        try:
-            self._db.execute(f"PRAGMA wal_checkpoint({mode})").fetchall()
-        except sqlite3.Error as error:
-            if isinstance(trouble := translate(error, self._path), StoreBroken):
-                raise trouble from error
-        finally:
-            self._db.execute(f"PRAGMA busy_timeout = {BUSY_MILLISECONDS}")
+        with suppress(StoreFull), translated(self._path):  # no room to fold it: after the next group, perhaps
+            try:
+                self._db.execute("PRAGMA busy_timeout = 0")
+                self._db.execute(f"PRAGMA wal_checkpoint({mode})").fetchall()
+            finally:
+                self._db.execute(f"PRAGMA busy_timeout = {BUSY_MILLISECONDS}")
 
 
 def applied(operation: Operation[Any], tx: Transaction) -> Any:

@@ -101,5 +101,5 @@ def kind_options(tx: Transaction, row: sqlite3.Row) -> Options:
         for text in (declared["options"] if declared else None, row["options"]):
             values |= json.loads(text) if text else {}
         return options_from(values)
-    except ValueError:
+    except (ValueError, TypeError):
         return Options()

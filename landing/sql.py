@@ -156,7 +156,8 @@ WHERE wake_at <= :now AND state IN ({sources(Move.WAKE)})"""
 
 NEXT_WAKE: Final = f"""
 SELECT MIN(wake_at) FROM laneway_jobs INDEXED BY laneway_jobs_wakes
-WHERE wake_at IS NOT NULL AND state IN ({sources(Move.WAKE)}) AND kind IN (SELECT value FROM json_each(:kinds))"""
+WHERE wake_at IS NOT NULL AND state IN ({sources(Move.WAKE)})
+  AND kind IN (SELECT value FROM json_each(:kinds))"""
 
 # --- cancel
 

@@ -19,7 +19,7 @@ Reply_co = TypeVar("Reply_co", covariant=True)
 REFUSED: Final = frozenset(
     {"BEGIN", "COMMIT", "END", "ROLLBACK", "SAVEPOINT", "RELEASE", "ATTACH", "DETACH", "PRAGMA", "VACUUM"}
 )
-FIRST_WORD: Final = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/|;)*([A-Za-z]+)", re.DOTALL)
+FIRST_WORD: Final = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*([A-Za-z]+)", re.DOTALL)
 
 
 class CommitLost(Exception):

@@ -68,10 +68,11 @@ def begin_in_turn(db: sqlite3.Connection, home: Path) -> None:
     db.execute(f"PRAGMA busy_timeout = {TRY_MILLISECONDS}")
     fd = open_lock(home)
     try:
-        for turn in range(1, TRIES + 1):
+        turn = 1
+        stand(fd, aside=False)
+        while not begun(db, last=turn == TRIES):
+            turn += 1
             stand(fd, aside=turn % TRIES_AT_TURNSTILE == 0)
-            if begun(db, last=turn == TRIES):
-                return
     finally:
         os.close(fd)
 

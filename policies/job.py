@@ -4,9 +4,8 @@ States and reasons are two vocabularies: a state says where a job is, a reason w
 Times in rows are integer microseconds UTC; durations in settings are seconds.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 
 class State(StrEnum):
@@ -78,8 +77,7 @@ MICROS: Final = 1_000_000
 """Microseconds in a second: the unit of every stored time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(NamedTuple):
     """The longest-waiting queued job of one group (kind, priority, tier, window)."""
 
     job: int

@@ -7,10 +7,10 @@ The first ending wins, except that a cancel overrides and a refused batch overri
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any
 
 from ipc.errors import ProtocolError
-from ipc.messages import FRAME_LIMIT, Batch
+from ipc.messages import WINDOW_BATCHES, WINDOW_BYTES, Batch
 from landing.jobs import Claimed
 from policies import deadlines
 from policies.deadlines import Clocks
@@ -21,9 +21,6 @@ from supervisor.application import LoadedKind
 from supervisor.attempt.ending import Ending
 from supervisor.attempt.view import JobView
 from supervisor.children.worker import Worker
-
-WINDOW_BATCHES: Final = 8
-WINDOW_BYTES: Final = FRAME_LIMIT
 
 
 @dataclass(slots=True)

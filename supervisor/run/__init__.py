@@ -1,1 +1,1 @@
-"""A run from its lock to its close: `serve` drives, `seek` looks for work, `desk` holds the store's threads."""
+"""A run from lock to close: `serve` drives, `seek` looks for work, `desk` holds the store's threads."""

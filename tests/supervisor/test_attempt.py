@@ -7,14 +7,14 @@ import pytest
 from msgspec import Raw
 
 from ipc.errors import ProtocolError
-from ipc.messages import Batch, Failed, ResumePoint
+from ipc.messages import WINDOW_BATCHES, Batch, Failed, ResumePoint
 from landing.jobs import Claimed
 from policies import deadlines
 from policies.deadlines import Clock, Overdue
 from policies.job import Disposition, Outcome
 from policies.options import Options
 from supervisor.attempt.ending import Ending, raised, refused, timed_out
-from supervisor.attempt.state import WINDOW_BATCHES, Attempt, with_own_limits
+from supervisor.attempt.state import Attempt, with_own_limits
 from supervisor.attempt.view import JobView, point_for
 
 CLAIMED = Claimed(

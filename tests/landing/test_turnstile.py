@@ -1,0 +1,227 @@
+"""Writers from outside get in while the lander commits group after group."""
+
+import fcntl
+import os
+import queue
+import subprocess
+import sys
+import time
+from contextlib import closing
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from landing.connect import open_writer, store_path
+from landing.errors import StoreBusy
+from landing.jobs import Enqueue
+from landing.transaction import Transaction
+from landing.turnstile import Turnstile, open_lock
+from landing.turnstile import stand as stand_at
+from tests.landing.stand import PATIENCE, Stand, lander_thread
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+class Hand:
+    """A monotonic clock that only pauses move."""
+
+    def __init__(self) -> None:
+        self.now, self.pauses = 100.0, 0
+
+    def pause(self, seconds: float) -> None:
+        self.now += seconds
+        self.pauses += 1
+
+
+@pytest.fixture
+def hand() -> Hand:
+    return Hand()
+
+
+@pytest.fixture
+def turnstile(tmp_path: Path, hand: Hand):  # type: ignore[no-untyped-def]
+    with closing(Turnstile(tmp_path, lambda: hand.now, hand.pause)) as turnstile:
+        yield turnstile
+
+
+def is_held(home: Path) -> bool:
+    fd = open_lock(home)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
+def test_nobody_there_costs_no_time(turnstile: Turnstile, hand: Hand, tmp_path: Path) -> None:
+    """K7."""
+    turnstile.step_aside()
+    assert hand.pauses == 0
+    assert not is_held(tmp_path)
+
+
+def test_the_lander_waits_at_most_fifty_milliseconds_and_then_ignores_the_waiter_for_a_second(
+    turnstile: Turnstile, hand: Hand, tmp_path: Path
+) -> None:
+    """K7."""
+    waiter = open_lock(tmp_path)
+    fcntl.flock(waiter, fcntl.LOCK_EX)
+    turnstile.step_aside()
+    assert hand.now == pytest.approx(100.05, abs=0.002)
+    paused = hand.pauses
+    for later in (0.0, 0.5, 0.99):
+        hand.now = 100.05 + later
+        turnstile.step_aside()
+    assert hand.pauses == paused
+    hand.now = 101.1
+    turnstile.step_aside()
+    assert hand.pauses > paused
+    os.close(waiter)
+
+
+def test_the_lander_goes_on_as_soon_as_the_waiter_is_through(tmp_path: Path) -> None:
+    """K7."""
+    waiter = open_lock(tmp_path)
+    fcntl.flock(waiter, fcntl.LOCK_EX)
+    hand = Hand()
+
+    def pause(seconds: float) -> None:
+        hand.pause(seconds)
+        if hand.pauses == 3:
+            fcntl.flock(waiter, fcntl.LOCK_UN)
+
+    with closing(Turnstile(tmp_path, lambda: hand.now, pause)) as turnstile:
+        turnstile.step_aside()
+        assert hand.pauses == 3
+        turnstile.step_aside()
+    os.close(waiter)
+
+
+def test_one_stands_at_the_turnstile_until_it_steps_aside_for_the_next(tmp_path: Path) -> None:
+    """K7."""
+    first, second = open_lock(tmp_path), open_lock(tmp_path)
+    stand_at(first, aside=False)
+    stand_at(first, aside=False)
+    stand_at(second, aside=False)
+    os.close(second)
+    assert is_held(tmp_path)
+    stand_at(first, aside=True)
+    assert not is_held(tmp_path)
+    os.close(first)
+
+
+def test_a_writer_that_never_gets_in_gives_up_with_the_stores_error(
+    stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """K7, A4, U38."""
+    monkeypatch.setattr("landing.turnstile.TRIES", 12)
+    monkeypatch.setattr("landing.turnstile.TRIES_AT_TURNSTILE", 5)
+    monkeypatch.setattr("landing.turnstile.TRY_MILLISECONDS", 2)
+    with closing(open_writer(store_path(stand.home))) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreBusy, match="kept the store locked for too long") as busy:
+            stand.enqueue()
+        assert busy.value.code == "database_error"
+        other.execute("ROLLBACK")
+    assert stand.enqueue() == 1
+    assert not is_held(stand.home)
+
+
+def test_the_turnstile_is_free_again_once_the_writer_is_in(stand: Stand) -> None:
+    """K7: held while it waits, not while it writes."""
+
+    class Look:
+        def apply(self, tx: Transaction) -> bool:
+            return is_held(stand.home)
+
+    assert stand.write(Look()) is False
+
+
+@pytest.mark.parametrize("waiting", [True, False])
+def test_the_lander_steps_aside_before_each_group(stand: Stand, waiting: bool) -> None:
+    """K7: its clock here goes on by a millisecond at every look."""
+    looks = count()
+    seen = []
+
+    class Look:
+        def apply(self, tx: Transaction) -> None:
+            seen.append(next(looks))
+
+    waiter = open_lock(stand.home)
+    if waiting:
+        fcntl.flock(waiter, fcntl.LOCK_EX)
+    with lander_thread(stand.home, monotonic=lambda: next(looks) / 1000) as thread:
+        thread.ask(Look())
+    os.close(waiter)
+    assert (seen[0] >= 50) is waiting
+
+
+WRITER = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+from landing.jobs import Enqueue
+from landing.store import Store
+store = Store(Path(sys.argv[2]), lambda: 1)
+for _ in range(20):
+    store.write(Enqueue(kind="embed", payload="{}"))
+"""
+
+
+class Load:
+    """Keeps a lander committing group after group: each answer submits the next."""
+
+    def __init__(self, thread: Any) -> None:
+        self.thread, self.on, self.groups = thread, True, 0
+        self.ended: queue.SimpleQueue[int] = queue.SimpleQueue()
+
+    def apply(self, tx: Transaction) -> None:
+        tx.run("INSERT INTO notes VALUES (0, 0, 'x')")
+
+    def again(self, _: object) -> None:
+        self.groups += 1
+        if self.on:
+            self.thread.lander.submit(self, self.again)
+        else:
+            self.ended.put(self.groups)
+
+
+def test_two_other_processes_enqueue_while_the_lander_lands_at_full_rate(stand: Stand) -> None:
+    """K7, C70."""
+    command = [sys.executable, "-c", WRITER, str(ROOT), str(stand.home)]
+    with lander_thread(stand.home) as thread:
+        load = Load(thread)
+        thread.lander.submit(load, load.again)
+        began = time.monotonic()
+        writers = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+        try:
+            errors = [writer.communicate(timeout=40)[1] for writer in writers]
+        finally:
+            for writer in writers:
+                writer.kill()
+        took = time.monotonic() - began
+        load.on = False
+        groups = load.ended.get(timeout=PATIENCE)
+    assert errors == ["", ""]
+    assert [writer.returncode for writer in writers] == [0, 0]
+    assert stand.query("SELECT COUNT(*) FROM laneway_jobs") == [(40,)]
+    assert stand.query("SELECT COUNT(*) FROM notes") == [(groups,)]
+    assert took < 30
+    assert thread.notices.empty()
+
+
+def test_the_lander_lets_a_waiting_writer_in(stand: Stand) -> None:
+    """K7: between two groups."""
+    with lander_thread(stand.home) as thread:
+        load = Load(thread)
+        thread.lander.submit(load, load.again)
+        try:
+            for _ in range(20):
+                assert stand.write(Enqueue(kind="embed", payload="{}")).outcome == "created"
+        finally:
+            load.on = False
+            load.ended.get(timeout=PATIENCE)
