@@ -77,7 +77,7 @@ def finish(claimed: Claimed, verdict: Verdict = DONE, last_seq: int = 0, **more:
 
 
 class Stand:
-    """One home, made where it is missing. Each call is a transaction of `Store.write` at the hand clock's time."""
+    """One home, made where it is missing. Each call is a transaction of `Store.write`, by a hand clock."""
 
     def __init__(self, home: Path) -> None:
         self.home = home

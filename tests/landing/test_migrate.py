@@ -1,5 +1,7 @@
 """Schemas: made once, by one, statement by statement, and never backward."""
 
+import fcntl
+import os
 import subprocess
 import sys
 from contextlib import closing
@@ -9,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from landing.connect import open_writer, store_path
-from landing.errors import MigrationChanged, SchemaNewer, StoreError
-from landing.migrate import MigrateApp, create, only_comments, statements
+from landing.connect import open_private, open_writer, store_path
+from landing.errors import MigrationChanged, SchemaNewer, StoreError, StoreFull
+from landing.migrate import INIT_LOCK, MigrateApp, create, migrate, only_comments, statements
 from landing.snapshot import SCHEMA, snapshot, version
+from landing.transaction import Transaction
 from tests.landing.stand import START, Stand
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -53,6 +56,46 @@ def test_a_newer_store_is_refused_by_every_way_in(stand: Stand) -> None:
     ):
         with pytest.raises(SchemaNewer, match="has schema 9, this version knows 1; upgrade laneway"):
             act()
+
+
+def test_tables_are_made_under_the_init_lock(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """K7."""
+    held = []
+
+    def watched(*args: object) -> None:
+        with closing(os.fdopen(open_private(home / INIT_LOCK))) as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                held.append(True)
+        migrate(*args)
+
+    monkeypatch.setattr("landing.migrate.migrate", watched)
+    create(home, START)
+    assert held == [True]
+
+
+def test_what_another_has_made_since_the_first_look_is_not_made_again(
+    stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """K7."""
+    monkeypatch.setattr("landing.migrate.check_version", lambda *_: 0)
+    create(stand.home, START)
+    assert stand.query("SELECT COUNT(*) FROM laneway_events") == [(1,)]
+
+
+def test_a_full_disk_is_not_the_scripts_fault(stand: Stand) -> None:
+    """K1: the lander waits for room, and the app is not refused."""
+
+    class Tight:
+        def apply(self, tx: Transaction) -> int:
+            pages = tx.one("PRAGMA page_count")
+            assert pages is not None
+            tx.run(f"PRAGMA max_page_count = {pages[0]}")
+            return MigrateApp("other", [FIRST, "INSERT INTO one VALUES (zeroblob(100000))"]).apply(tx)
+
+    with pytest.raises(StoreFull):
+        stand.write(Tight())
 
 
 RACER = """

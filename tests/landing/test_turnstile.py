@@ -5,6 +5,7 @@ import os
 import queue
 import subprocess
 import sys
+import threading
 import time
 from contextlib import closing
 from itertools import count
@@ -17,7 +18,7 @@ from landing.connect import open_writer, store_path
 from landing.errors import StoreBusy
 from landing.jobs import Enqueue
 from landing.transaction import Transaction
-from landing.turnstile import Turnstile, open_lock
+from landing.turnstile import TRIES, TRIES_AT_TURNSTILE, TRY_MILLISECONDS, Turnstile, open_lock
 from landing.turnstile import stand as stand_at
 from tests.landing.stand import PATIENCE, Stand, lander_thread
 
@@ -129,6 +130,38 @@ def test_a_writer_that_never_gets_in_gives_up_with_the_stores_error(
         other.execute("ROLLBACK")
     assert stand.enqueue() == 1
     assert not is_held(stand.home)
+
+
+def test_a_writer_stands_at_the_turnstile_while_it_waits(stand: Stand) -> None:
+    """K7."""
+    with closing(open_writer(store_path(stand.home))) as other:
+        other.execute("BEGIN IMMEDIATE")
+        writer = threading.Thread(target=stand.enqueue)
+        writer.start()
+        until = time.monotonic() + PATIENCE
+        while not is_held(stand.home):
+            assert time.monotonic() < until
+        other.execute("ROLLBACK")
+        writer.join()
+    assert not is_held(stand.home)
+
+
+def test_a_writer_lets_the_next_one_stand_there_after_five_seconds(
+    stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """K7: 250 tries of 20 ms."""
+    assert TRIES_AT_TURNSTILE * TRY_MILLISECONDS == 5_000
+    assert TRIES * TRY_MILLISECONDS == 30_000
+    asides: list[bool] = []
+    monkeypatch.setattr("landing.turnstile.stand", lambda fd, aside: asides.append(aside))
+    monkeypatch.setattr("landing.turnstile.TRIES", 7)
+    monkeypatch.setattr("landing.turnstile.TRIES_AT_TURNSTILE", 3)
+    monkeypatch.setattr("landing.turnstile.TRY_MILLISECONDS", 1)
+    with closing(open_writer(store_path(stand.home))) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreBusy):
+            stand.enqueue()
+    assert asides == [False, False, True, False, False, True, False]
 
 
 def test_the_turnstile_is_free_again_once_the_writer_is_in(stand: Stand) -> None:

@@ -169,7 +169,7 @@ def test_a_child_can_ask_a_registered_read_and_no_other(house: House) -> None:
 
 
 def test_nothing_in_a_real_child_leads_to_the_store(house: House) -> None:
-    """C127, C156, C159: no module, no descriptor, no variable."""
+    """A23, C127, C156, C159: no module, no descriptor, no variable."""
     job = house.enqueue("looks_around")
     house.serve()
     seen = dict(house.items(job))
