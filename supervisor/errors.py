@@ -1,10 +1,7 @@
 """What a supervisor or its client refuses at the door; every text is one line for a person."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from supervisor.settings.values import Settings
+from typing import Any
 
 
 class Refused(Exception):
@@ -18,7 +15,7 @@ class Refused(Exception):
 class SettingsRefused(Refused):
     """The settings cannot be used; `rest` are those without what is wrong, to find out what else is."""
 
-    def __init__(self, complaints: Iterable[str], rest: "Settings | None" = None) -> None:
+    def __init__(self, complaints: Iterable[str], rest: Any = None) -> None:
         super().__init__(complaints)
         self.rest = rest
 

@@ -4,8 +4,10 @@ import pytest
 
 from landing.batches import Landed
 from landing.finish import Finished
-from landing.runs import CloseRun
+from landing.runs import CloseRun, settle_orphans
+from landing.transaction import Transaction
 from policies.job import MICROS
+from policies.retry import judge
 from policies.transitions import Move
 from policies.verdict import Verdict
 from tests.landing.stand import DONE, START, Stand
@@ -140,6 +142,19 @@ def test_awake_time_before_the_death_still_counts(stand: Stand) -> None:
     stand.start(again)
     stand.open_run()
     assert stand.row(claimed.job)["awake"] == 30 * MICROS
+
+
+def test_a_sweep_never_touches_rows_of_its_own_run(stand: Stand) -> None:
+    """C90, U3: whatever their lease says."""
+    claimed = stand.running()
+    stand.tick(3600)
+
+    class Sweep:
+        def apply(self, tx: Transaction) -> tuple[int, ...]:
+            return settle_orphans(tx, judge, run=stand.run)
+
+    assert stand.write(Sweep()) == ()
+    assert stand.row(claimed.job)["state"] == "running"
 
 
 def test_a_second_sweep_finds_nothing(stand: Stand) -> None:
