@@ -37,7 +37,8 @@ def checked_settings(flags: Flags, complaints: list[str]) -> Settings | None:
         return load_settings(flags)
     except SettingsRefused as error:
         complaints += error.complaints
-        return error.rest
+        rest: Settings | None = error.rest
+        return rest
 
 
 def checked_application(settings: Settings, complaints: list[str]) -> Application | None:
