@@ -55,7 +55,8 @@ def began(now: float, spent: float = 0.0) -> Clocks:
 
 def received(clocks: Clocks, now: float) -> Clocks:
     """A whole batch or a replay report came: the batch clock starts anew, running or stopped as it was."""
-    return replace(clocks, progressed=True, working=0.0, since=None if clocks.since is None else now)
+    since = None if clocks.since is None else now
+    return Clocks(clocks.began, clocks.spent, progressed=True, since=since)
 
 
 def stopped(clocks: Clocks, now: float) -> Clocks:

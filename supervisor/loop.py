@@ -31,6 +31,7 @@ class Loop:
         os.set_blocking(self._wake_read, False)
         os.set_blocking(self._wake_write, False)
         self._alive = monotonic()
+        self._woken = False
         self.watch(self._wake_read, READ, self._drain_wakes)
 
     def watch(self, fd: int, events: int, callback: Callback) -> None:
@@ -48,7 +49,9 @@ class Loop:
     def post(self, call: Callable[[Any], object], answer: Any) -> None:
         """Have `call(answer)` run on the loop thread; safe from any thread."""
         self._posted.append((call, answer))
-        self._wake()
+        if not self._woken:
+            self._woken = True
+            self._wake()
 
     def turn(self, until: float) -> float:
         """Wait until something happens, `until` (monotonic) comes, or a second passes; run the callbacks.
@@ -64,6 +67,7 @@ class Loop:
         for key, events in ready:
             if key.fd in self._selector.get_map():
                 key.data(events)
+        self._woken = False  # before the look: what is posted after it wakes the next turn
         for _ in range(len(self._posted)):
             call, answer = self._posted.popleft()
             call(answer)

@@ -6,7 +6,7 @@ The first ending wins, except that a cancel overrides and a refused batch overri
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from ipc.errors import ProtocolError
@@ -15,7 +15,7 @@ from landing.jobs import Claimed
 from policies import deadlines
 from policies.deadlines import Clocks
 from policies.job import Outcome
-from policies.options import Options
+from policies.options import Options, options_from
 from policies.verdict import Ended
 from supervisor.application import LoadedKind
 from supervisor.attempt.ending import Ending
@@ -44,6 +44,7 @@ class Attempt:
     ack_due: bool = False
     listening: bool = True
     unanswered: dict[int, int] = field(default_factory=dict)
+    unanswered_bytes: int = 0
     ending: Ending | None = None
     finish_sent: Ending | None = None
     settled: bool = False
@@ -71,10 +72,11 @@ class Attempt:
         if len(self.unanswered) >= WINDOW_BATCHES:
             raise ProtocolError("credit", f"more than {WINDOW_BATCHES} batches without an answer")
         size = len(memoryview(batch.rows))
-        if self.unanswered and sum(self.unanswered.values()) + size > WINDOW_BYTES:
+        if self.unanswered and self.unanswered_bytes + size > WINDOW_BYTES:
             raise ProtocolError("credit", f"more than {WINDOW_BYTES} bytes without an answer")
         self.received_seq = batch.seq
         self.unanswered[batch.seq] = size
+        self.unanswered_bytes += size
         self.spent = max(self.spent, batch.spent)
         self.note_progress(batch.done, batch.total)
         self.clocks = deadlines.received(self.clocks, now)
@@ -87,12 +89,12 @@ class Attempt:
 
     def answered(self, seq: int, now: float) -> None:
         """A landing was answered, whatever the answer: its credit is free."""
-        self.unanswered.pop(seq, None)
+        self.unanswered_bytes -= self.unanswered.pop(seq)
         self.tick_credit(now)
 
     def tick_credit(self, now: float) -> None:
         """Run the batch clock only while the child can work (CONTRACTS K5)."""
-        free = len(self.unanswered) < WINDOW_BATCHES and sum(self.unanswered.values()) < WINDOW_BYTES
+        free = len(self.unanswered) < WINDOW_BATCHES and self.unanswered_bytes < WINDOW_BYTES
         step = deadlines.resumed if free and not self.reads else deadlines.stopped
         self.clocks = step(self.clocks, now)
 
@@ -110,9 +112,7 @@ class Attempt:
 
     def may_finish(self) -> bool:
         """Tell whether the receipt can be written now: `Done` at once, the rest when nothing is under way."""
-        if self.ending is None or self.finish_sent is self.ending or self.settled:
-            return False
-        if self.finish_sent is not None:
+        if self.ending is None or self.finish_sent is not None or self.settled:
             return False
         if self.ending.outcome is Outcome.DONE:
             return True
@@ -132,5 +132,8 @@ class Attempt:
 
 
 def with_own_limits(options: Options, own: Mapping[str, Any]) -> Options:
-    """Return the kind's limits with the job's own over them."""
-    return replace(options, **own) if own else options
+    """Return the kind's limits with the job's own over them; a stored cell of nonsense counts as none."""
+    try:
+        return options_from(own, options) if own else options
+    except ValueError:
+        return options

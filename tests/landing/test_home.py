@@ -113,6 +113,7 @@ from landing.errors import StoreError
 from landing.migrate import create
 from landing.snapshot import snapshot
 from landing.store import Store
+Path("/").as_uri()  # loads what it needs while Python's own folder may be read
 if os.geteuid() == 0:
     os.setgroups([])
     os.setgid(65534)

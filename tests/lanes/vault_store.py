@@ -97,6 +97,9 @@ class VaultStore:
         for migration in app.migrations:
             self.db.executescript(migration.sql)
 
+    def __del__(self) -> None:
+        self.db.close()
+
     def land(self, scan: Pass, rows: Sequence[Row]) -> None:
         """Land one batch in a transaction of its own."""
         raw = msgspec.Raw(msgspec.msgpack.encode(rows))

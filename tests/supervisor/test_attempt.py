@@ -167,6 +167,7 @@ def test_a_jobs_own_limits_win_over_its_kinds() -> None:
     options = Options(batch_deadline=5.0, grace=1.0)
     assert with_own_limits(options, {}) is options
     assert with_own_limits(options, {"batch_deadline": 9.0}) == replace(options, batch_deadline=9.0)
+    assert with_own_limits(options, {"batch_deadline": "soon", "nonsense": 1}) is options
 
 
 def test_a_restart_lane_gets_no_resume_point() -> None:
