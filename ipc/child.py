@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from ipc.channel import Channel
+from ipc.dump import DUMP_SIGNAL
 from ipc.logtail import LogTail
 
 STACK_BYTES: Final = 64 << 10
@@ -109,6 +110,11 @@ class Child:
         if self.exit is None:
             os.kill(self.pid, signal.SIGTERM)
             os.kill(self.pid, signal.SIGCONT)
+
+    def dump(self) -> None:
+        """Ask it to dump its stacks and go on."""
+        if self.exit is None:
+            os.kill(self.pid, DUMP_SIGNAL)
 
     def kill_group(self) -> None:
         """SIGKILL it and everything that stayed in its process group."""

@@ -1,10 +1,11 @@
 """The stop ladder, written once: TERM, grace, KILL of the group, a bounded wait, then the truth.
 
-    TERM + CONT  --grace-->  KILL the process group  --patience-->  unkillable
+    TERM + CONT  --half the grace-->  DUMP  --grace-->  KILL the process group  --patience-->  unkillable
 
 TERM makes the child dump every Python stack and die (its handler is C and needs no
-GIL); CONT wakes a stopped child so that it can. The ladder races the child's exit:
-whoever sees the exit stops climbing.
+GIL); CONT wakes a stopped child so that it can. A child that is still there ignores
+TERM: DUMP asks once more where it is, by a signal that only dumps. The ladder races
+the child's exit: whoever sees the exit stops climbing.
 """
 
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ class Rung(StrEnum):
     """What to do to the child now."""
 
     TERM = "term"
+    DUMP = "dump"
     KILL = "kill"
     UNKILLABLE = "unkillable"
 
@@ -47,7 +49,9 @@ def next_rung(climb: Climb) -> tuple[Rung, float] | None:
     match climb.last:
         case None if climb.grace > 0:
             return Rung.TERM, climb.decided
-        case None | Rung.TERM:
+        case Rung.TERM:
+            return Rung.DUMP, climb.decided + climb.grace / 2
+        case None | Rung.DUMP:
             return Rung.KILL, killed
         case Rung.KILL:
             return Rung.UNKILLABLE, killed + PATIENCE + PATIENCE_PER_GIB * climb.rss_gib

@@ -1,9 +1,10 @@
 """The clocks of one attempt (CONTRACTS K5). Seconds on a monotonic clock, always passed in.
 
 `start_deadline` runs from sending `Run` to the first row or checkpoint, `batch_deadline`
-from then on and anew with each whole batch; it runs only while the child can
-work: it has credit and no read of its is unanswered. `job_deadline` bounds the
-awake time of all attempts since the last retry. 0 switches a clock off.
+from then on and anew with each whole batch; where there is no `start_deadline`, it bounds
+the time to the first row as well, or a child that hangs at once would never be missed. It
+runs only while the child can work: it has credit and no read of its is unanswered.
+`job_deadline` bounds the awake time of all attempts since the last retry. 0 switches a clock off.
 """
 
 from dataclasses import dataclass, replace
@@ -87,7 +88,8 @@ def first_due(clocks: Clocks, limits: Options) -> Overdue | None:
     due = []
     if limits.start_deadline and not clocks.progressed:
         due.append(Overdue(Clock.START, limits.start_deadline, clocks.began + limits.start_deadline))
-    if limits.batch_deadline and clocks.progressed and clocks.since is not None:
+    counts = clocks.progressed or not limits.start_deadline
+    if limits.batch_deadline and counts and clocks.since is not None:
         at = clocks.since + limits.batch_deadline - clocks.working
         due.append(Overdue(Clock.BATCH, limits.batch_deadline, at))
     if limits.job_deadline:

@@ -14,6 +14,8 @@ from _thread import start_new_thread
 from io import TextIOWrapper
 from typing import Final
 
+from ipc.dump import DUMP_SIGNAL
+
 PR_SET_PDEATHSIG: Final = 1
 
 
@@ -55,6 +57,7 @@ def set_signals(stack: int) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     faulthandler.enable(file=stack)
     faulthandler.register(signal.SIGTERM, file=stack, all_threads=True, chain=True)
+    faulthandler.register(DUMP_SIGNAL, file=stack, all_threads=True)
 
 
 def leave_with_parent(parent: int, channel: int) -> None:

@@ -147,6 +147,8 @@ class Conversation:
                 "order", f"the last batch was {attempt.received_seq}, the child says {message.last_seq}"
             )
         attempt.spent = max(attempt.spent, message.spent)
+        if attempt.ending is not None:
+            return  # it was judged before it said so, and its end is on its way
         match message:
             case Done():
                 attempt.end(Ending(outcome=Outcome.DONE, by_word=True, result=message.result))
@@ -191,5 +193,5 @@ class Conversation:
 
     def lost(self, attempt: Attempt) -> None:
         """The fence is dead: only a cancel does that to an attempt of ours."""
-        attempt.override(Ending(outcome=Outcome.CANCELLED, code="cancelled"))
+        attempt.override(Ending(outcome=Outcome.CANCELLED, code="cancelled", hung=True))
         self._pool.stop(attempt.worker, grace=attempt.options.grace)

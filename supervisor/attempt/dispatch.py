@@ -196,6 +196,6 @@ class Dispatch:
         """End every attempt at once; interrupted is not failed."""
         self._stop_at = None
         for attempt in list(self._attempts.values()):
-            attempt.end(Ending(outcome=Outcome.INTERRUPTED, code="interrupted"))
+            attempt.end(Ending(outcome=Outcome.INTERRUPTED, code="interrupted", hung=True))
             self._pool.stop(attempt.worker, grace=0.0)
             self._step(attempt)

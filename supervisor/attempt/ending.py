@@ -20,7 +20,8 @@ class Ending:
     """How the attempt ended, and who says so.
 
     `by_word` endings (done, failed, yielded) are the child's own message and
-    hold whatever the process does after it; all others wait for the reap.
+    hold whatever the process does after it; all others wait for the reap. `hung` says
+    that where the child was when it was stopped tells why.
     """
 
     outcome: Outcome
@@ -31,6 +32,7 @@ class Ending:
     bases: tuple[str, ...] = ()
     retry_after: float | None = None
     result: str | None = None
+    hung: bool = False
     overdue: Overdue | None = None
 
 
@@ -60,6 +62,7 @@ def timed_out(overdue: Overdue) -> Ending:
         outcome=Outcome.TIMED_OUT,
         code=overdue.clock,
         error={"type": "", "message": text, "traceback": ""},
+        hung=True,
         overdue=overdue,
     )
 

@@ -95,7 +95,7 @@ def kill_facts(worker: Worker, ending: Ending) -> Mapping[str, Any] | None:
     if worker.climb is None or ending.by_word or worker.climb.last is None:
         return None
     climb, overdue = worker.climb, ending.overdue
-    graced = climb.grace if climb.last is not Rung.TERM else 0.0
+    graced = climb.grace if climb.last not in {Rung.TERM, Rung.DUMP} else 0.0
     return {
         "reason": overdue.clock if overdue else ending.code or ending.outcome,
         "deadline_s": overdue.limit if overdue else None,
@@ -103,7 +103,7 @@ def kill_facts(worker: Worker, ending: Ending) -> Mapping[str, Any] | None:
         "rung": climb.last,
         "took_ms": round((worker.gone_at - climb.decided) * 1000, 1),
         "late_ms": round((worker.gone_at - climb.decided - graced) * 1000, 1),
-        "stack": worker.child.stack(),
+        "stack": worker.child.stack() if ending.hung else "",
         "survivors": [worker.child.pid] if worker.abandoned else [],
     }
 

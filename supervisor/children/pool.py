@@ -203,6 +203,8 @@ class Pool:
         match rung:
             case Rung.TERM:
                 worker.child.terminate()
+            case Rung.DUMP:
+                worker.child.dump()
             case Rung.KILL:
                 worker.child.kill_group()
             case Rung.UNKILLABLE:

@@ -64,13 +64,16 @@ class Desk:
             self.broken = notice
 
     def close(self) -> None:
-        """Finish what waits and close the store; a thread that does not come back is left behind."""
+        """Finish what waits and close the store; a thread that does not come back is left behind.
+
+        The lander is last: whoever closes the store last folds its WAL back, and readers cannot.
+        """
         self.reader.close(CLOSE_SECONDS)
+        self._outside.close()
         if not self.lander.close(CLOSE_SECONDS):
             self._report(
                 events.Warned("lander_stuck", f"the lander did not come back in {CLOSE_SECONDS:g} s")
             )
-        self._outside.close()
 
 
 @contextmanager

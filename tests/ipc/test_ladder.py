@@ -7,10 +7,11 @@ from ipc.ladder import PATIENCE, Climb, Rung, next_rung
 CLIMB = Climb(decided=100.0, grace=5.0)
 
 
-def test_the_rungs_are_term_then_kill_after_the_grace_then_the_truth() -> None:
+def test_the_rungs_are_term_then_dump_then_kill_after_the_grace_then_the_truth() -> None:
     """C126."""
     assert next_rung(CLIMB) == (Rung.TERM, 100.0)
-    assert next_rung(replace(CLIMB, last=Rung.TERM)) == (Rung.KILL, 105.0)
+    assert next_rung(replace(CLIMB, last=Rung.TERM)) == (Rung.DUMP, 102.5)
+    assert next_rung(replace(CLIMB, last=Rung.DUMP)) == (Rung.KILL, 105.0)
     assert next_rung(replace(CLIMB, last=Rung.KILL)) == (Rung.UNKILLABLE, 105.0 + PATIENCE)
     assert next_rung(replace(CLIMB, last=Rung.UNKILLABLE)) is None
 

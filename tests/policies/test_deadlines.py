@@ -1,5 +1,7 @@
 """The clocks of one attempt, turned by hand."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,9 +36,12 @@ def test_the_start_clock_runs_from_run_to_the_first_batch() -> None:
     assert deadlines.first_due(deadlines.received(started(), 1009), START) is None
 
 
-def test_the_batch_clock_waits_for_the_first_batch() -> None:
-    """K5."""
-    assert deadlines.first_due(started(), BATCH) is None
+def test_the_batch_clock_waits_for_the_first_batch_where_a_start_clock_bounds_that() -> None:
+    """K5; without a start clock a child that hangs at once would never be missed."""
+    both = replace(BATCH, start_deadline=10_000)
+    assert deadlines.first_due(started(), both) == Overdue(Clock.START, 10_000, 11_000)
+    assert deadlines.first_due(started(), BATCH) == Overdue(Clock.BATCH, 10, 1010)
+    assert deadlines.first_due(deadlines.received(started(), 1050), both) == Overdue(Clock.BATCH, 10, 1060)
     assert deadlines.first_due(deadlines.received(started(), 1050), BATCH) == Overdue(Clock.BATCH, 10, 1060)
 
 

@@ -62,7 +62,19 @@ def ignores_term(job: Jobs, ctx: Context) -> Pairs:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     yield 0, "before"
     while True:
-        time.sleep(0.01)
+        time.sleep(0.01)  # deaf
+
+
+@app.lane("hangs_at_once", batch_deadline=0.4, grace=0.3, max_attempts=1)
+def hangs_at_once(job: Jobs, ctx: Context) -> Pairs:
+    time.sleep(3600)
+    yield 0, "never"
+
+
+@app.lane("hangs_again", start_deadline=30, batch_deadline=0.4, grace=0.3, max_attempts=2, backoff=0.01)
+def hangs_again(job: Jobs, ctx: Context) -> Pairs:
+    yield 0, "before"
+    time.sleep(3600)
 
 
 @app.lane("slow_start", start_deadline=0.4, grace=0.3, max_attempts=1)

@@ -55,6 +55,7 @@ def test_a_child_that_ignores_term_is_killed_when_its_grace_is_over(house: House
     kill = kill_of(house, job)
     assert kill["rung"] == "kill"
     assert kill["took_ms"] >= 300
+    assert line_of("time.sleep(0.01)  # deaf") in kill["stack"], "it is asked once more, by another signal"
     assert kill["late_ms"] < SLACK_MS
     assert house.items(job) == [(0, "before")]
 
@@ -67,6 +68,23 @@ def test_each_clock_names_itself(house: House) -> None:
     assert kill_of(house, endless)["reason"] == "job_deadline"
     assert house.job(started)["reason"] == "no row for 0.4 s"
     assert len(house.items(endless)) > 3
+
+
+def test_a_batch_deadline_alone_also_bounds_the_time_to_the_first_row(house: House) -> None:
+    """K5, FIELD A1: otherwise a child that hangs at once would hold its slot for ever."""
+    job = house.enqueue("hangs_at_once")
+    house.serve()
+    assert kill_of(house, job)["reason"] == "batch_deadline"
+
+
+def test_a_retry_that_hangs_behind_rows_that_had_landed_is_killed_as_well(house: House) -> None:
+    """K4, K5: the first row of a replay is reported at once, so the batch clock runs."""
+    job = house.enqueue("hangs_again")
+    house.serve()
+    attempts = house.attempts(job)
+    assert [one["outcome"] for one in attempts] == ["timed_out", "timed_out"]
+    assert [one["kill"]["reason"] for one in attempts] == ["batch_deadline", "batch_deadline"]
+    assert house.items(job) == [(0, "before")]
 
 
 def test_a_job_may_bring_its_own_deadline(house: House) -> None:
@@ -120,6 +138,7 @@ def test_a_child_that_not_even_sigkill_ends_is_told_as_a_survivor_and_its_slot_i
     really = Child.kill_group
     monkeypatch.setattr("ipc.ladder.PATIENCE", 0.2)
     monkeypatch.setattr(Child, "terminate", lambda child: held.append(child))  # noqa: PLW0108
+    monkeypatch.setattr(Child, "dump", lambda child: None)
     monkeypatch.setattr(Child, "kill_group", lambda child: None if child in held else really(child))
     job, after = house.enqueue("wedged_in_c"), house.enqueue("quick")
     assert house.serve().ended == "idle"

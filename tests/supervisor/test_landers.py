@@ -14,6 +14,7 @@ def test_a_lander_that_raises_fails_the_attempt_and_keeps_what_landed_before(hou
     (attempt,) = house.attempts(job)
     assert (attempt["outcome"], attempt["error_code"]) == ("failed", "lander")
     assert "cannot land this one" in attempt["error"]["message"]
+    assert attempt["kill"] is None or attempt["kill"]["stack"] == "", "where the child was says nothing"
     assert house.job(job)["landed_rows"] == len(rows)
     assert house.job(after)["state"] == "done"
 

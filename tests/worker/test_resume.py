@@ -168,11 +168,11 @@ def test_a_replay_that_ends_with_skip_is_whole(bench):
         yield from [(n,) for n in range(3, 14)]
 
     said = bench.make(half, point=point, landed_seq=5)
-    assert said == [Progress(None, None, 11), Done(5)]
+    assert said == [Progress(None, None, 1), Progress(None, None, 11), Done(5)]
 
 
 def test_dropped_rows_are_reported(bench):
-    """K4: every batch_rows, or every second when they come slowly."""
+    """K4: the first at once, then every batch_rows, or every second when they come slowly."""
     point = landed_point(bench, 26)
 
     def half(job, ctx):
@@ -181,7 +181,7 @@ def test_dropped_rows_are_reported(bench):
             yield (n,)
 
     said = bench.make(half, point=point, batch_rows=10)
-    assert [one.replayed for one in said if isinstance(one, Progress)] == [10, 20, 25, 26]
+    assert [one.replayed for one in said if isinstance(one, Progress)] == [1, 11, 21, 26]
 
 
 def test_stop_during_a_replay_yields_and_sends_nothing(bench):

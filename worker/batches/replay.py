@@ -7,7 +7,7 @@ from worker.batches.trail import Trail
 
 REMEDY = (
     'a lane with resume="replay" must yield the same rows after the same mark; '
-    'declare it resume="checkpoint" or "restart", or start the job over'
+    'declare it resume="checkpoint" or "restart", or enqueue the job again'
 )
 
 
@@ -28,6 +28,11 @@ class Replay:
         self._line = line
         self._meter = meter
         self.left = point.skip
+
+    @property
+    def silent(self) -> bool:
+        """Tell whether nothing has been dropped and reported yet."""
+        return self.left == self._point.skip
 
     def drop(self, rows: int, encoded: memoryview) -> None:
         """Drop so many rows and report it, which counts as progress.
