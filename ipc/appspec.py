@@ -28,6 +28,8 @@ def load_app(spec: str) -> Any:
         AppError: there is none, or importing it failed; file and line say where.
     """
     source, attr = split_spec(spec)
+    if (complaint := malformed(source)) is not None:
+        raise AppError(repr(spec), complaint)
     try:
         module = load_file(spec, source) if source.endswith(".py") else load_module(spec, source)
     except (Exception, SystemExit) as error:
@@ -43,6 +45,19 @@ def split_spec(spec: str) -> tuple[str, str]:
     """Split SOURCE[:ATTR]; what follows the last colon is an attribute only if it is a name."""
     source, colon, attr = spec.rpartition(":")
     return (source, attr) if colon and attr.isidentifier() else (spec, DEFAULT_ATTR)
+
+
+def malformed(source: str) -> str | None:
+    """Say what keeps `source` from being a file or a module at all, or None."""
+    if source.endswith(".py"):
+        return None
+    if ":" in source:
+        return "what follows the colon must be one name; write FILE.py:NAME or MODULE:NAME"
+    if "/" in source:
+        return "a path must end in .py; write FILE.py[:NAME] or MODULE[:NAME]"
+    if not all(source.split(".")):
+        return "that names no module and no file; write FILE.py[:NAME] or MODULE[:NAME]"
+    return None
 
 
 def load_module(spec: str, name: str) -> ModuleType:

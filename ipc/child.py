@@ -82,11 +82,19 @@ class Child:
             theirs.close()
             os.close(log_write)
         self.pid = self._process.pid
-        self.pidfd = os.pidfd_open(self.pid) if hasattr(os, "pidfd_open") else None
+        self.exit: Exit | None = None
+        try:
+            self.pidfd = os.pidfd_open(self.pid) if hasattr(os, "pidfd_open") else None
+        except OSError:
+            self.kill_group()
+            self._process.wait()
+            ours.close()
+            os.close(log_read)
+            os.close(self._stack)
+            raise
         self.channel = Channel(ours)
         os.set_blocking(log_read, False)
         self.log = LogTail(log_read)
-        self.exit: Exit | None = None
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, self.pid, command.nice)
 
@@ -157,7 +165,10 @@ class Child:
 
 def has_exited(pid: int) -> bool:
     """Tell whether our child has ended, leaving it unreaped, so that its id stays its own."""
-    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    try:
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:  # somebody else in this process has reaped it
+        return True
 
 
 def open_stack() -> int:

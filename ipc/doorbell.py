@@ -20,11 +20,22 @@ def address(folder: int, home: Path) -> str:
 
 
 class Doorbell:
-    """The listening end; only the lock holder may make one, because it replaces a stale socket."""
+    """The listening end; only the lock holder may make one, because it replaces a stale socket.
+
+    Attributes:
+        deaf: why nobody can ring, or None; the look once a second still finds what is new.
+    """
 
     def __init__(self, home: Path) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.setblocking(False)
+        self.deaf: str | None = None
+        try:
+            self._listen(home)
+        except OSError as error:
+            self.deaf = f"no doorbell at {home / DOORBELL}: {error.strerror}"
+
+    def _listen(self, home: Path) -> None:
         (home / DOORBELL).unlink(missing_ok=True)
         folder = os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:

@@ -30,7 +30,7 @@ class AppError(IpcError):
     """An application could not be loaded: `file` and `line` say where its import broke, where known."""
 
     def __init__(self, spec: str, message: str, file: str | None = None, line: int | None = None) -> None:
-        place = f" ({file}:{line})" if file else ""
+        place = f" ({file}:{line})" if file and line else f" ({file})" if file else ""
         super().__init__(f"{spec}: {message}{place}")
         self.spec = spec
         self.message = message

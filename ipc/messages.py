@@ -18,7 +18,8 @@ Seconds = Annotated[float, Meta(ge=0, le=1e9)]
 Said = Literal["retry", "fail", "skip", "unstated"]
 """How a compute half said that it ended."""
 
-Text = Annotated[str, Meta(max_length=1 << 20)]
+Result = Annotated[str, Meta(max_length=64 << 10)]
+Name = Annotated[str, Meta(max_length=1000)]
 Mark = Annotated[str, Meta(max_length=16 << 10)]
 Digest = Annotated[bytes, Meta(max_length=16)]
 
@@ -118,8 +119,8 @@ class Batch(Message, frozen=True, tag="batch"):
     seq: Count
     count: Count
     width: Count
-    blobs: list[Count]
-    keys: list[str] | None
+    blobs: Annotated[list[Count], Meta(max_length=2000)]
+    keys: Annotated[list[Name], Meta(max_length=2000)] | None
     point: ResumePoint
     done: Count | None
     total: Count | None
@@ -154,7 +155,7 @@ class Done(Message, frozen=True, tag="done"):
     """The compute half ended. `result` is JSON text of at most 8 KiB, or None."""
 
     last_seq: Count
-    result: Text | None = None
+    result: Result | None = None
     spent: Count = 0
 
 

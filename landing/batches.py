@@ -7,7 +7,8 @@ from typing import Any
 
 from landing import sql
 from landing.jobs import Enqueue, lease_end
-from landing.transaction import Facade, Transaction
+from landing.text import error_text, type_name
+from landing.transaction import CommitLost, Transaction, lent
 from policies.payload import payload_text
 
 
@@ -26,7 +27,7 @@ class LanderRaised(Exception):
     """The application's lander raised; `cause` is its exception."""
 
     def __init__(self, cause: BaseException) -> None:
-        super().__init__(f"the lander raised {type(cause).__name__}")
+        super().__init__(f"the lander raised {type_name(cause)}")
         self.cause = cause
 
 
@@ -55,7 +56,7 @@ class Land:
 
         Raises:
             RowsRefused: the rows do not decode.
-            LanderRaised: the lander raised, be it SystemExit.
+            LanderRaised: the lander raised, be it SystemExit, or ended the transaction (CommitLost).
             sqlite3.Error: the store had no room or broke while the lander wrote.
         """
         moved = {
@@ -71,17 +72,37 @@ class Land:
         if tx.one(sql.LAND, moved | dict(self.point)) is None:
             return Landed.STALE
         if self.count:
-            self.run_lander(tx, self.rows())
+            self.run_lander(tx, self.decoded())
         return Landed.LANDED
+
+    def decoded(self) -> Any:
+        """Return the rows; the types that the lane builds from them are the application's own code."""
+        try:
+            return self.rows()
+        except RowsRefused:
+            raise
+        except BaseException as error:
+            raise RowsRefused(f"the rows do not decode: {error_text(error)}") from error
 
     def run_lander(self, tx: Transaction, rows: Any) -> None:
         """Let the lander write; what the store itself lacked (room) is raised as such, not as its failure."""
         try:
-            self.land(Facade(tx, enqueuer(tx)), self.view, rows)
+            with lent(tx, enqueuer(tx)) as db:
+                self.land(db, self.view, rows)
+            tx.must_be_open()
         except BaseException as error:
-            raise tx.trouble or LanderRaised(error) from error
+            raise tx.trouble or LanderRaised(blamed(tx, error)) from error
         if tx.trouble is not None:
             raise tx.trouble
+
+
+def blamed(tx: Transaction, error: BaseException) -> BaseException:
+    """Return what the lander failed of: having ended the transaction is worse than what it raised after."""
+    if tx.db.in_transaction or isinstance(error, CommitLost):
+        return error
+    lost = CommitLost("the transaction was ended by something inside it")
+    lost.__cause__ = error
+    return lost
 
 
 def enqueuer(tx: Transaction) -> Callable[[str, Any], int]:

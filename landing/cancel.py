@@ -24,7 +24,8 @@ class Cancel:
     """Cancel a job (SPEC A32, U17; CONTRACTS K6). `fence` replaces the live one, so late batches are stale.
 
     `live` says whether a supervisor runs: then an in-flight row is only marked, and the
-    supervisor writes state and receipt after the reap.
+    supervisor writes state and receipt after the reap. A row that this supervisor does not
+    hold, because the row of its attempt is gone or another run's, nobody else would end.
     """
 
     job: int
@@ -49,7 +50,7 @@ class Cancel:
             tx.run(sql.CANCEL_IN_FLIGHT, args)
             if row["cancel_requested_at"] is None:
                 add_event(tx, self.job, row["run_id"], "cancel_requested")
-            return Cancelled(self.job, "cancelling") if self.live else self.settled(tx)
+            return Cancelled(self.job, "cancelling") if self.live and row["held"] else self.settled(tx)
         if tx.one(sql.CANCEL_WAITING, args) is None:
             raise InvalidTransition(str(self.job), f"job #{self.job} is {state} and cannot be cancelled")
         return Cancelled(self.job, State.CANCELLED)

@@ -5,6 +5,7 @@ The file is made by `os.open` before SQLite sees it, 0600, and is never opened b
 anything but SQLite again: closing a second descriptor would drop SQLite's locks.
 """
 
+import errno
 import os
 import sqlite3
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from resource import RLIM_INFINITY, RLIMIT_FSIZE, getrlimit
 from typing import Final
 
 from landing.errors import NoStore, StoreBroken, StoreBusy, StoreError, StoreFull
+from landing.guard import Guard, Writer
 
 STORE: Final = "store.db"
 WAIT_SECONDS: Final = 30.0
@@ -27,6 +29,18 @@ PRAGMAS: Final = (
     ("wal_autocheckpoint", "0", 0),
 )
 """What every writer sets (CONTRACTS K8, SPEC A3), with the answer that shows that it took."""
+
+FULL: Final = "{}: the disk is full, or the file may not grow"
+NO_ROOM: Final = frozenset(
+    {
+        sqlite3.SQLITE_IOERR_WRITE,
+        sqlite3.SQLITE_IOERR_SHMSIZE,
+        sqlite3.SQLITE_IOERR_SHMMAP,
+        sqlite3.SQLITE_IOERR_SHMOPEN,
+        sqlite3.SQLITE_CANTOPEN,
+    }
+)
+"""What else SQLite may call it when the disk has no room."""
 
 
 def store_path(home: Path) -> Path:
@@ -52,6 +66,8 @@ def make_home(home: Path) -> None:
     except NotADirectoryError:
         raise StoreError(str(home), f"the home {home} lies below a file; --home names a folder") from None
     except OSError as error:
+        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            raise StoreFull(str(home), FULL.format(home)) from None
         raise StoreError(str(home), f"the home {home} cannot be written: {error.strerror}") from None
     if not os.access(home, os.W_OK | os.X_OK) or not os.access(path, os.W_OK):
         raise StoreError(str(home), f"the home {home} is read-only")
@@ -73,8 +89,8 @@ def keep_private(path: Path) -> None:
                 one.chmod(0o600)
 
 
-def open_writer(path: Path, *, wait: float = WAIT_SECONDS) -> sqlite3.Connection:
-    """Open a connection that may write: WAL, FULL, foreign keys, no checkpoints of its own.
+def open_writer(path: Path, *, wait: float = WAIT_SECONDS) -> Writer:
+    """Open a connection that may write: WAL, FULL, foreign keys, a guard, no checkpoints of its own.
 
     Raises:
         NoStore: the file is not there.
@@ -84,7 +100,11 @@ def open_writer(path: Path, *, wait: float = WAIT_SECONDS) -> sqlite3.Connection
         if not path.exists():
             raise NoStore(str(path), f"no store at {path}")
         keep_private(path)
-        db = sqlite3.connect(path, timeout=wait, isolation_level=None, check_same_thread=False)
+        db = sqlite3.connect(
+            path, timeout=wait, isolation_level=None, check_same_thread=False, factory=Writer
+        )
+        db.guard = Guard()
+        db.set_authorizer(db.guard)
         try:
             if path.stat().st_size == 0:  # later it would take the write lock, and change nothing
                 db.execute("PRAGMA auto_vacuum = INCREMENTAL")
@@ -130,6 +150,8 @@ def reachable(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            raise StoreFull(str(path), FULL.format(path)) from error
         raise StoreError(str(path), f"{path}: {error.strerror or error}") from error
 
 
@@ -138,17 +160,31 @@ def translate(error: sqlite3.Error, path: Path) -> StoreError:
     code = getattr(error, "sqlite_errorcode", 0)
     if code & 0xFF == sqlite3.SQLITE_BUSY:
         return StoreBusy(str(path), f"{path}: another process has kept the store locked for too long")
-    if is_full(code):
-        return StoreFull(str(path), f"{path}: the disk is full, or the file may not grow")
+    if is_full(code, path):
+        return StoreFull(str(path), FULL.format(path))
     if code & 0xFF in {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
         return StoreBroken(str(path), f"{path}: {error}")
     return StoreError(str(path), f"{path}: {error}")
 
 
-def is_full(code: int) -> bool:
-    """Tell whether there is no room; SQLite calls a file at the process's size limit a write error."""
+def is_full(code: int, path: Path) -> bool:
+    """Tell whether there is no room.
+
+    SQLite calls a file at the process's size limit a write error, and a -wal or -shm for
+    which the disk has no room one that cannot be opened, mapped or made longer.
+    """
+    if code & 0xFF == sqlite3.SQLITE_FULL:
+        return True
     limited = getrlimit(RLIMIT_FSIZE)[0] != RLIM_INFINITY
-    return code & 0xFF == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR_WRITE and limited)
+    return (code == sqlite3.SQLITE_IOERR_WRITE and limited) or (code in NO_ROOM and no_room(path))
+
+
+def no_room(path: Path) -> bool:
+    """Tell whether the disk that holds a file has not one free block."""
+    try:
+        return os.statvfs(path.parent).f_bavail == 0
+    except OSError:
+        return False
 
 
 def is_trouble(error: sqlite3.Error) -> bool:

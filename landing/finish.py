@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 from landing import sql
-from landing.ledger import Report, add_event, add_receipt
+from landing.ledger import Report, add_event, add_receipt, cleaned
 from landing.transaction import Transaction
 from policies.job import ENDED, MICROS, Outcome
 from policies.transitions import Move, target
@@ -23,10 +23,13 @@ class Finished(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finish:
-    """End attempt `number` of `job`, if `fence` is alive and exactly `last_seq` batches have landed."""
+    """End attempt `number` of `job`, if `fence` is alive and exactly `last_seq` batches have landed.
+
+    `attempt` is None where the row of the attempt is gone: then there is no receipt, but an event.
+    """
 
     job: int
-    attempt: int
+    attempt: int | None
     number: int
     run: int
     fence: str
@@ -42,7 +45,7 @@ class Finish:
         if tx.one(sql.FINISH[self.verdict.move], self.moved(tx.now)) is not None:
             self.keep(tx, self.report.outcome)
             if self.result is not None and self.verdict.move is Move.COMPLETE:
-                tx.run(sql.SET_RESULT, {"job": self.job, "body": self.result})
+                tx.run(sql.SET_RESULT, {"job": self.job, "body": cleaned(self.result)})
             return Finished.HELD
         if tx.one(sql.FINISH_CANCELLED, {"job": self.job, "number": self.number, "now": tx.now}) is not None:
             self.keep(tx, Outcome.CANCELLED)
@@ -57,7 +60,7 @@ class Finish:
             "job": self.job,
             "fence": self.fence,
             "last_seq": self.last_seq,
-            "reason": verdict.reason,
+            "reason": cleaned(verdict.reason),
             "finished_at": now if target(verdict.move) in ENDED else None,
             "counts": int(verdict.counts),
             "wake_at": verdict.wake_at,
@@ -68,6 +71,9 @@ class Finish:
 
     def keep(self, tx: Transaction, outcome: Outcome) -> None:
         """Append the receipt and the events of this attempt."""
-        add_receipt(tx, self.job, self.attempt, self.report, outcome)
+        if self.attempt is None:
+            add_event(tx, self.job, self.run, "attempt_missing", {"number": self.number})
+        else:
+            add_receipt(tx, self.job, self.attempt, self.report, outcome)
         for name, detail in self.events:
             add_event(tx, self.job, self.run, name, detail)

@@ -3,15 +3,22 @@
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from landing import sql
+from landing.cells import mapping, unreadable, whole
 from landing.errors import StoreError
+from landing.finish import Finish
+from landing.ledger import Report
 from landing.transaction import Transaction
-from policies.job import MICROS, Head, Priority, State
+from policies.job import MICROS, Head, Outcome, Priority, State
 from policies.options import Options
+from policies.transitions import Move
+from policies.verdict import Verdict
 
-LEASE_SECONDS = 60.0
+LEASE_SECONDS: Final = 60.0
+NEVER: Final = 100 * 365 * 86_400 * MICROS
+"""No row is told to wait so long: one that does has garbage for its wake, and is due."""
 
 
 class UnknownKind(StoreError):
@@ -63,7 +70,7 @@ class Enqueue:
             raise UnknownKind(self.kind, f"unknown kind {self.kind!r}")
         priority = self.priority
         if priority is None:
-            priority = int(json.loads(declared["options"]).get("priority", Priority.DEFAULT))
+            priority = whole((mapping(declared["options"]) or {}).get("priority"), Priority.DEFAULT)
         group = {"kind": self.kind, "priority": priority, "tier": "", "num_ctx": 0}
         row = tx.one(
             sql.ENQUEUE,
@@ -138,27 +145,43 @@ class Claim:
     order: Callable[[Iterable[Head], int], list[Head]]
 
     def apply(self, tx: Transaction) -> ClaimReply:
-        """Wake what is due, look at the heads of the groups, take the first that fits."""
+        """Wake what is due, look at the heads of the groups, take the first that fits and can be read."""
         tx.run(sql.WAKE_DUE, {"now": tx.now})
-        heads = [
-            Head(row["id"], row["kind"], row["priority"], row["waiting_since"])
+        tx.run(sql.WAKE_LOST, {"never": tx.now + NEVER})
+        while True:
+            ordered = self.order(self.heads(tx), tx.now)
+            fits = next((head for head in ordered if head.kind in self.ready), None)
+            claimed = None if fits is None else self.take_head(tx, fits)
+            if fits is None or claimed is not None:
+                break
+        wanted = next((head.kind for head in ordered if head.kind not in self.ready), None)
+        wake = tx.one(sql.NEXT_WAKE, {"kinds": json.dumps(sorted(self.loaded))})
+        return ClaimReply(claimed, wanted, int(wake[0]) if wake and wake[0] is not None else None)
+
+    def heads(self, tx: Transaction) -> list[Head]:
+        """Return the heads of the groups that can run here; unreadable sort keys count as the defaults."""
+        return [
+            Head(
+                row["id"],
+                row["kind"],
+                whole(row["priority"], Priority.DEFAULT),
+                whole(row["waiting_since"], tx.now),
+            )
             for row in tx.all(sql.HEADS)
             if row["kind"] in self.loaded
         ]
-        ordered = self.order(heads, tx.now)
-        fits = next((head for head in ordered if head.kind in self.ready), None)
-        wanted = next((head.kind for head in ordered if head.kind not in self.ready), None)
-        claimed = self.take_head(tx, fits) if fits is not None else None
-        wake = tx.one(sql.NEXT_WAKE, {"kinds": json.dumps(sorted(self.loaded))})
-        return ClaimReply(claimed, wanted, wake[0] if wake else None)
 
-    def take_head(self, tx: Transaction, head: Head) -> Claimed:
-        """Lease the row and append its attempt."""
+    def take_head(self, tx: Transaction, head: Head) -> Claimed | None:
+        """Lease the row and append its attempt; a row that no attempt could use is failed: None."""
         stamp = {"job": head.job, "run": self.run, "pid": self.pid, "fence": self.fence, "now": tx.now}
         row = tx.one(sql.CLAIM, stamp | {"lease": lease_end(tx.now)})
         assert row is not None
-        attempt = tx.one(sql.ADD_ATTEMPT, stamp | {"number": row["claims"], "landed_seq": row["landed_seq"]})
+        landed = whole(row["landed_seq"], 0)
+        attempt = tx.one(sql.ADD_ATTEMPT, stamp | {"number": row["claims"], "landed_seq": landed})
         assert attempt is not None
+        if (cell := unreadable(row, head.kind)) is not None:
+            self.fail_unreadable(tx, row["id"], attempt["id"], cell)
+            return None
         return Claimed(
             job=row["id"],
             attempt=attempt["id"],
@@ -172,9 +195,30 @@ class Claim:
             mark=row["mark"],
             skip=row["skip"],
             digest=row["digest"],
-            awake=row["awake"] / MICROS,
-            options=json.loads(row["options"]) if row["options"] else {},
+            awake=max(0, whole(row["awake"], 0)) / MICROS,
+            options=mapping(row["options"]) or {},
         )
+
+    def fail_unreadable(self, tx: Transaction, job: int, attempt: int, cell: str) -> None:
+        """End an attempt at once because a cell of its row holds what nobody stored there."""
+        tx.run(sql.MEND, {"run": None, "only": job, "fence": self.fence})
+        row = tx.one(sql.ENDS, (job,))
+        assert row is not None
+        text = f"unreadable: {cell}"
+        Finish(
+            job=job,
+            attempt=attempt,
+            number=row["claims"],
+            run=self.run,
+            fence=self.fence,
+            last_seq=row["landed_seq"],
+            verdict=Verdict(Move.FAIL, text),
+            report=Report(
+                outcome=Outcome.FAILED,
+                error_code="unreadable",
+                error={"type": "", "message": text, "traceback": ""},
+            ),
+        ).apply(tx)
 
 
 def lease_end(now: int) -> int:

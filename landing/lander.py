@@ -17,10 +17,12 @@ from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, Final
 
+from landing.batches import LanderRaised
 from landing.connect import open_writer, store_path, translated
 from landing.errors import StoreBroken, StoreBusy, StoreError, StoreFull
 from landing.snapshot import wal_size
-from landing.transaction import Operation, Transaction, committing
+from landing.text import error_text
+from landing.transaction import CommitLost, Operation, Transaction, committing
 from landing.turnstile import Turnstile
 
 GROUP_SECONDS: Final = 0.05
@@ -108,7 +110,7 @@ class Lander:
         except StoreBroken as error:
             self._notice(Notice(error.code, str(error), fatal=True))
         except BaseException as error:
-            self._notice(Notice("lander_died", f"the lander thread died of {error!r}", fatal=True))
+            self._notice(Notice("lander_died", f"the lander thread died: {error_text(error)}", fatal=True))
             raise
         finally:
             self._db.close()
@@ -121,8 +123,8 @@ class Lander:
             answers = iter(self._commit(self._group(taken)))
         except StoreBroken:
             raise
-        except Exception:  # noqa: BLE001 - whatever it was, and whose: alone, each shows what it is
-            answers = (self._commit_alone(operation) for operation, _ in taken)
+        except Exception as error:  # noqa: BLE001 - whatever it was, and whose: alone, each shows what it is
+            answers = self._answers_alone(taken, error)
         for (_, then), answer in zip(taken, answers, strict=True):
             self._deliver(then, answer)
         self._checkpoint()
@@ -134,6 +136,16 @@ class Lander:
         while self._clocks.monotonic() < until and (item := self._waiting()) is not None:
             taken.append(item)
             yield item[0]
+
+    def _answers_alone(self, taken: list[Item], error: Exception) -> Iterator[Any]:
+        """Redo each operation of a failed group alone.
+
+        The last that was taken is the one that failed. If it ended the transaction, it is
+        not asked again: had it committed, its second answer would be stale, as after a cancel.
+        """
+        for operation, _ in taken:
+            done = ended_transaction(error) and operation is taken[-1][0]
+            yield Raised(error) if done else self._commit_alone(operation)
 
     def _waiting(self) -> Item | None:
         """Return the next operation if one waits already; a request to close is remembered."""
@@ -201,6 +213,11 @@ class Lander:
                 self._db.execute(f"PRAGMA wal_checkpoint({mode})").fetchall()
             finally:
                 self._db.execute(f"PRAGMA busy_timeout = {BUSY_MILLISECONDS}")
+
+
+def ended_transaction(error: Exception) -> bool:
+    """Tell whether an operation failed because something inside it committed or rolled back."""
+    return isinstance(error.cause if isinstance(error, LanderRaised) else error, CommitLost)
 
 
 def applied(operation: Operation[Any], tx: Transaction) -> Any:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from landing import sql
+from landing.text import clean
 from landing.transaction import Transaction
 from policies.job import Outcome
 
@@ -32,12 +33,12 @@ def add_receipt(tx: Transaction, job: int, attempt: int, report: Report, outcome
             "job": job,
             "outcome": outcome,
             "now": tx.now,
-            "error_code": report.error_code,
+            "error_code": cleaned(report.error_code),
             "error": as_json(report.error),
             "exit": as_json(report.exit),
             "kill": as_json(report.kill),
             "spent": report.spent,
-            "log": report.log.encode(errors="replace").decode(),
+            "log": clean(report.log),
         },
     )
 
@@ -46,9 +47,21 @@ def add_event(
     tx: Transaction, job: int | None, run: int | None, name: str, detail: Mapping[str, Any] | None = None
 ) -> None:
     """Append something that a person would want to read back."""
-    tx.run(sql.ADD_EVENT, {"now": tx.now, "job": job, "run": run, "name": name, "detail": as_json(detail)})
+    tx.run(
+        sql.ADD_EVENT, {"now": tx.now, "job": job, "run": run, "name": clean(name), "detail": as_json(detail)}
+    )
 
 
 def as_json(value: Mapping[str, Any] | None) -> str | None:
     """Return a mapping as ASCII JSON, which holds NUL and surrogates harmlessly; None stays None."""
-    return None if value is None else json.dumps(dict(value))
+    return None if value is None else json.dumps(dict(value), default=type_of, skipkeys=True)
+
+
+def type_of(value: object) -> str:
+    """Stand in for a value that JSON does not have."""
+    return type(value).__name__
+
+
+def cleaned(text: str | None) -> str | None:
+    """Return text as it can be stored; None stays None."""
+    return None if text is None else clean(text)

@@ -27,9 +27,10 @@ from landing.connect import (
     translated,
 )
 from landing.errors import MigrationChanged, SchemaNewer, StoreError
+from landing.guard import Writer, guarded
 from landing.ledger import add_event
 from landing.snapshot import SCHEMA, check_version, version
-from landing.transaction import Refused, Transaction, committing, harmless
+from landing.transaction import Refused, Transaction, committing, harmless, refuse_if_denied
 
 INIT_LOCK: Final = "init.lock"
 COMMENTS: Final = re.compile(r"(?:\s|--[^\n]*|(?>/\*.*?(?:\*/|\Z)))*", re.DOTALL)
@@ -64,7 +65,7 @@ def init_lock(home: Path) -> Iterator[None]:
         os.close(fd)
 
 
-def migrate(db: sqlite3.Connection, path: Path, now: int) -> None:
+def migrate(db: Writer, path: Path, now: int) -> None:
     """Bring the control tables to this version's schema; nothing happens when they are there."""
     if check_version(db, path) == SCHEMA:
         return
@@ -81,10 +82,14 @@ def run_script(tx: Transaction, script: str) -> None:
     """Run each statement of a script inside the transaction that is open.
 
     Raises:
-        Refused: a statement would end the transaction; it was not run.
+        Refused: a statement would end the transaction or write what the store keeps; it was not run.
     """
     for statement in statements(script):
-        tx.run(harmless(statement))
+        try:
+            tx.run(harmless(statement))
+        except sqlite3.Error as error:
+            refuse_if_denied(tx.db, error)
+            raise
         tx.must_be_open()
 
 
@@ -143,7 +148,8 @@ class MigrateApp:
     def run(self, tx: Transaction, number: int, script: str, digest: str) -> None:
         """Run one script and write down that it ran."""
         try:
-            run_script(tx, script)
+            with guarded(tx.db):
+                run_script(tx, script)
         except (sqlite3.Error, Refused) as error:
             if isinstance(error, sqlite3.Error) and is_trouble(error):
                 raise

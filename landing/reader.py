@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from landing.connect import open_reader, store_path
+from landing.text import clean, error_text
 from landing.transaction import Args
 
 READ_SECONDS: Final = 1.0
@@ -76,7 +77,8 @@ class Reader:
         self._until = self._monotonic() + READ_SECONDS
         try:
             self._db.execute("BEGIN")
-            return finish(fn(Queries(self._db), **args))
+            answer = finish(fn(Queries(self._db), **args))
+            return Unanswered(clean(answer.text)) if isinstance(answer, Unanswered) else answer
         except BaseException as error:  # noqa: BLE001 - also SystemExit: the next read needs this thread
             return Unanswered(self._reason(error))
         finally:
@@ -87,7 +89,7 @@ class Reader:
     def _reason(self, error: BaseException) -> str:
         if isinstance(error, sqlite3.OperationalError) and self._late():
             return f"the read took longer than {READ_SECONDS:g} s"
-        return f"the read failed: {type(error).__name__}: {error}"
+        return f"the read failed: {error_text(error)}"
 
     def _late(self) -> bool:
         return self._monotonic() > self._until

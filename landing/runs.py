@@ -1,11 +1,11 @@
 """One life of a supervisor, and what its death left behind (CONTRACTS K9, SPEC U3)."""
 
-import json
 import sqlite3
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 from landing import sql
+from landing.cells import mapping, whole
 from landing.finish import Finish
 from landing.ledger import Report
 from landing.transaction import Transaction
@@ -59,7 +59,9 @@ def settle_orphans(
     tx: Transaction, judge: Judge, *, run: int | None = None, only: int | None = None
 ) -> tuple[int, ...]:
     """Finish the in-flight rows that `run` does not hold (or just job `only`); return their ids."""
-    orphans = tx.all(sql.ORPHANS, {"run": run, "only": only})
+    which = {"run": run, "only": only}
+    tx.run(sql.MEND, which | {"fence": "orphan"})
+    orphans = tx.all(sql.ORPHANS, which)
     for row in orphans:
         orphan_finish(tx, judge, row).apply(tx)
     return tuple(row["job"] for row in orphans)
@@ -72,15 +74,15 @@ def orphan_finish(tx: Transaction, judge: Judge, row: sqlite3.Row) -> Finish:
         outcome=Outcome.INTERRUPTED,
         started=started,
         orphaned=True,
-        landed=row["landed_seq"] > row["landed_before"],
+        landed=row["landed_seq"] > whole(row["landed_before"], row["landed_seq"]),
     )
     verdict = judge(ended, kind_options(tx, row), row["failures"], tx.now)
-    text = f"orphaned by unclean exit of run #{row['run_id'] or '?'}"
+    text = f"orphaned by unclean exit of run #{whole(row['run_id'], 0) or '?'}"
     return Finish(
         job=row["job"],
         attempt=row["attempt"],
         number=row["number"],
-        run=row["run_id"] or 0,
+        run=whole(row["run_id"], 0),
         fence=row["fence"],
         last_seq=row["landed_seq"],
         verdict=Verdict(verdict.move, text, counts=verdict.counts) if verdict.move is Move.FAIL else verdict,
@@ -94,12 +96,10 @@ def orphan_finish(tx: Transaction, judge: Judge, row: sqlite3.Row) -> Finish:
 
 
 def kind_options(tx: Transaction, row: sqlite3.Row) -> Options:
-    """Return the limits a job had: its own over its kind's; unreadable ones count as the defaults."""
+    """Return the limits a job had: its own over its kind's; unreadable ones count as none."""
     declared = tx.one(sql.KIND, (row["kind"],))
-    values: dict[str, Any] = {}
-    try:
-        for text in (declared["options"] if declared else None, row["options"]):
-            values |= json.loads(text) if text else {}
-        return options_from(values)
-    except (ValueError, TypeError):
-        return Options()
+    options = Options()
+    for text in (declared["options"] if declared else None, row["options"]):
+        with suppress(ValueError, TypeError):
+            options = options_from(mapping(text) or {}, options)
+    return options

@@ -11,7 +11,8 @@ from typing import Final
 
 from landing import sql
 from landing.connect import open_reader, reachable, store_path, translated
-from landing.errors import NoStore, SchemaNewer
+from landing.errors import NoStore, SchemaNewer, StoreBroken
+from landing.text import lenient
 
 SCHEMA: Final = 1
 """The schema that this version writes."""
@@ -30,6 +31,7 @@ def snapshot(home: Path) -> Iterator[sqlite3.Connection]:
         if not path.is_file():
             raise no_store(home)
     with translated(path), closing(open_reader(path)) as db:
+        db.text_factory = lenient
         check_store(db, home)
         yield db
 
@@ -38,7 +40,11 @@ def version(db: sqlite3.Connection) -> int:
     """Return the schema number of a store, 0 for an empty file."""
     known = db.execute(sql.HAS_SCHEMA).fetchone()
     row = db.execute(sql.SCHEMA).fetchone() if known else None
-    return int(row[0]) if row else 0
+    found = row[0] if row else "0"
+    try:
+        return int(found)
+    except ValueError:
+        raise StoreBroken("schema", f"the store's schema number is {found!r}, which is none") from None
 
 
 def check_version(db: sqlite3.Connection, path: Path) -> int:
@@ -79,6 +85,20 @@ def store_size(home: Path) -> tuple[int, int]:
     path = store_path(home)
     with reachable(path):
         return path.stat().st_size, wal_size(path)
+
+
+def store_identity(home: Path) -> tuple[int, int] | None:
+    """Return (device, inode) of the store file, None where there is none; stat only."""
+    try:
+        found = store_path(home).stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def same_store(home: Path, identity: tuple[int, int] | None) -> bool:
+    """Tell whether the store file is still the one it was, neither removed nor replaced."""
+    return identity is not None and store_identity(home) == identity
 
 
 def wal_size(path: Path) -> int:

@@ -19,6 +19,11 @@ def to(move: Move) -> str:
     return f"'{TRANSITIONS[move][1]}'"
 
 
+def whole(column: str) -> str:
+    """Return an expression for a count that garbage in its cell makes 0."""
+    return f"IIF(typeof({column}) = 'integer' AND {column} BETWEEN 0 AND 1 << 53, {column}, 0)"
+
+
 IN_FLIGHT: Final = sources(Move.RELEASE)  # which starts from every state in flight
 
 # --- kinds and groups
@@ -58,9 +63,9 @@ WITH RECURSIVE waiting (group_id) AS (
   FROM waiting WHERE waiting.group_id IS NOT NULL
 ),
 heads (id, group_id, kind, priority, waiting_since) AS (
-  SELECT j.id, g.id, g.kind, g.priority, j.waiting_since
+  SELECT j.id, waiting.group_id, COALESCE(g.kind, j.kind), COALESCE(g.priority, j.priority), j.waiting_since
   FROM waiting
-  JOIN laneway_groups g ON g.id = waiting.group_id
+  LEFT JOIN laneway_groups g ON g.id = waiting.group_id
   JOIN laneway_jobs j ON j.id = (
     SELECT h.id FROM laneway_jobs h INDEXED BY laneway_jobs_heads
     WHERE h.state = 'queued' AND h.group_id = waiting.group_id
@@ -75,10 +80,21 @@ HEADS: Final = f"{WITH_HEADS} SELECT id, kind, priority, waiting_since FROM head
 
 CLAIM: Final = f"""
 UPDATE laneway_jobs
-SET state = {to(Move.CLAIM)}, claims = claims + 1, fence = :fence, run_id = :run, lease_expires_at = :lease,
+SET state = {to(Move.CLAIM)}, fence = :fence, run_id = :run, lease_expires_at = :lease,
+    claims = 1 + MAX({whole("claims")}, COALESCE((
+      SELECT MAX(a.number) FROM laneway_attempts a WHERE a.job_id = :job), 0)),
     started_at = NULL, reason = NULL
 WHERE id = :job AND state IN ({sources(Move.CLAIM)})
 RETURNING id, kind, payload, key, claims, failures, landed_seq, mark, skip, digest, awake, options"""
+
+ENDS: Final = "SELECT claims, landed_seq FROM laneway_jobs WHERE id = ?"
+
+MEND: Final = f"""
+UPDATE laneway_jobs
+SET fence = :fence, claims = {whole("claims")}, failures = {whole("failures")}, awake = {whole("awake")},
+    landed_seq = {whole("landed_seq")}
+WHERE state IN ({IN_FLIGHT}) AND (:run IS NULL OR run_id IS NOT :run) AND (:only IS NULL OR id = :only)"""
+"""Before rows are ended by their cells: a fence that matches, numbers that are numbers."""
 
 ADD_ATTEMPT: Final = """
 INSERT INTO laneway_attempts (job_id, number, run_id, pid, fence, claimed_at, landed_seq)
@@ -154,6 +170,12 @@ UPDATE laneway_jobs INDEXED BY laneway_jobs_wakes
 SET state = {to(Move.WAKE)}, reason = NULL, wake_at = NULL, watch = NULL
 WHERE wake_at <= :now AND state IN ({sources(Move.WAKE)})"""
 
+WAKE_LOST: Final = f"""
+UPDATE laneway_jobs INDEXED BY laneway_jobs_wakes
+SET state = {to(Move.WAKE)}, reason = NULL, wake_at = NULL, watch = NULL
+WHERE wake_at > :never AND state IN ({sources(Move.WAKE)})"""
+"""Beyond every time that is ever asked for lie text and blobs too, in SQLite's order of values."""
+
 NEXT_WAKE: Final = f"""
 SELECT MIN(wake_at) FROM laneway_jobs INDEXED BY laneway_jobs_wakes
 WHERE wake_at IS NOT NULL AND state IN ({sources(Move.WAKE)})
@@ -161,7 +183,11 @@ WHERE wake_at IS NOT NULL AND state IN ({sources(Move.WAKE)})
 
 # --- cancel
 
-JOB_STATE: Final = "SELECT state, run_id, cancel_requested_at FROM laneway_jobs WHERE id = ?"
+JOB_STATE: Final = """
+SELECT state, run_id, cancel_requested_at, EXISTS (
+  SELECT 1 FROM laneway_attempts a
+  WHERE a.job_id = j.id AND a.number = j.claims AND a.run_id = (SELECT MAX(id) FROM laneway_runs)) AS held
+FROM laneway_jobs j WHERE id = ?"""
 
 CANCEL_WAITING: Final = f"""
 UPDATE laneway_jobs
@@ -194,7 +220,7 @@ ORPHANS: Final = f"""
 SELECT j.id AS job, j.kind, j.state, j.fence, j.claims AS number, j.failures, j.landed_seq, j.options,
        j.cancel_requested_at, j.awake, j.run_id, a.id AS attempt, a.landed_seq AS landed_before
 FROM laneway_jobs j
-JOIN laneway_attempts a ON a.job_id = j.id AND a.number = j.claims
+LEFT JOIN laneway_attempts a ON a.job_id = j.id AND a.number = j.claims
 WHERE j.state IN ({IN_FLIGHT})
   AND (:run IS NULL OR j.run_id IS NOT :run) AND (:only IS NULL OR j.id = :only)"""
 

@@ -1,21 +1,27 @@
-"""What people ask of a store, as plain dicts; each bounded, none of them writes (SPEC C95, C97)."""
+"""What people ask of a store, as plain dicts; each bounded, none of them writes (SPEC C95, C97).
 
-import json
+A cell that holds garbage degrades alone: a number becomes 0 or None, a blob text, JSON that is
+none a JSON string of its beginning (payload, result) or None (the others).
+"""
+
 import sqlite3
 from typing import Any, Final
 
 from landing import sql
+from landing.cells import mapping, shown, shown_json, whole
 from landing.errors import JobNotFound
 from policies.job import as_id
+from policies.payload import PAYLOAD_LIMIT
 
 NEWEST: Final = 2**63 - 1
+RESULT_LIMIT: Final = 8 << 20
 
 
 def rows(db: sqlite3.Connection, statement: str, args: Any = ()) -> list[dict[str, Any]]:
     """Run a SELECT and return its rows as dicts."""
     cursor = db.execute(statement, args)
     names = [column[0] for column in cursor.description]
-    return [dict(zip(names, row, strict=True)) for row in cursor]
+    return [{name: shown(name, cell) for name, cell in zip(names, row, strict=True)} for row in cursor]
 
 
 def job(db: sqlite3.Connection, job_id: int) -> dict[str, Any]:
@@ -27,7 +33,11 @@ def job(db: sqlite3.Connection, job_id: int) -> dict[str, Any]:
     found = rows(db, sql.JOB, (as_id(job_id),))
     if not found:
         raise JobNotFound(job_id)
-    return found[0]
+    row = found[0]
+    row["payload"] = shown_json(row["payload"], PAYLOAD_LIMIT)
+    row["options"] = None if mapping(row["options"]) is None else row["options"]
+    row["result"] = None if row["result"] is None else shown_json(row["result"], RESULT_LIMIT)
+    return row
 
 
 def jobs(
@@ -41,7 +51,8 @@ def jobs(
     """Return jobs, newest first, `limit` 1 to 1000; `before` is the id of the last one of the page before."""
     newest = min(NEWEST if before is None else max(before, 0), NEWEST)
     page = {"state": state, "kind": kind, "before": newest, "limit": max(1, min(limit, 1000))}
-    return rows(db, sql.JOBS if state is None else sql.JOBS_IN_STATE, page)
+    found = rows(db, sql.JOBS if state is None else sql.JOBS_IN_STATE, page)
+    return [row | {"payload": shown_json(row["payload"], PAYLOAD_LIMIT)} for row in found]
 
 
 def attempts(db: sqlite3.Connection, job_id: int) -> list[dict[str, Any]]:
@@ -49,7 +60,7 @@ def attempts(db: sqlite3.Connection, job_id: int) -> list[dict[str, Any]]:
     found = rows(db, sql.ATTEMPTS, (as_id(job_id),))[::-1]
     for row in found:
         for name in ("error", "exit", "kill"):
-            row[name] = json.loads(row[name]) if row[name] else None
+            row[name] = mapping(row[name])
     return found
 
 
@@ -57,18 +68,18 @@ def events(db: sqlite3.Connection, job_id: int) -> list[dict[str, Any]]:
     """Return a job's first 200 events, oldest first."""
     found = rows(db, sql.EVENTS, (as_id(job_id),))
     for row in found:
-        row["detail"] = json.loads(row["detail"]) if row["detail"] else None
+        row["detail"] = mapping(row["detail"])
     return found
 
 
 def counts(db: sqlite3.Connection) -> dict[str, int]:
     """Return how many jobs are in each state that has any; the same cost at any depth."""
-    return dict(db.execute(sql.COUNTS).fetchall())
+    return {str(state): whole(jobs, 0) for state, jobs in db.execute(sql.COUNTS)}
 
 
 def kinds(db: sqlite3.Connection) -> dict[str, dict[str, Any]]:
     """Return the declared kinds with their app and options."""
-    return {row["kind"]: row | {"options": json.loads(row["options"])} for row in rows(db, sql.KINDS)}
+    return {row["kind"]: row | {"options": mapping(row["options"]) or {}} for row in rows(db, sql.KINDS)}
 
 
 def last_run(db: sqlite3.Connection) -> dict[str, Any] | None:
@@ -94,7 +105,8 @@ def pending(db: sqlite3.Connection) -> list[dict[str, Any]]:
 
 def ended_since(db: sqlite3.Connection, since: int) -> dict[str, int]:
     """Return how many attempts ended since `since` (microseconds UTC) by outcome; counts to 10,000."""
-    return dict(db.execute(sql.ENDED_SINCE, {"since": since}).fetchall())
+    found = rows(db, sql.ENDED_SINCE, {"since": since})
+    return {str(row["outcome"]): row["attempts"] for row in found}
 
 
 def has_migrated(db: sqlite3.Connection, app: str) -> bool:

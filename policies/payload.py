@@ -13,6 +13,9 @@ PAYLOAD_LIMIT: Final = 1 << 20
 
 DEPTH_LIMIT: Final = 100
 
+MARK_LIMIT: Final = 16 << 10
+"""Characters of a resume point's mark; the wire's own limit, pinned equal by a test."""
+
 
 class PayloadRefused(ValueError):
     """The payload cannot be stored; the message says where and why."""
@@ -53,6 +56,31 @@ def payload_from(text: str) -> Any:
     if (trouble := trouble_in(value, "$", 0)) is not None:
         raise PayloadRefused(trouble)
     return value
+
+
+def is_payload(cell: object, limit: int = PAYLOAD_LIMIT) -> bool:
+    """Tell whether a stored cell is JSON text within the limits; cheap, it visits containers alone."""
+    if not isinstance(cell, str) or len(cell) > limit or len(cell.encode(errors="replace")) > limit:
+        return False
+    try:
+        level = [json.loads(cell, parse_constant=refuse)]
+    except (ValueError, RecursionError):
+        return False
+    for _ in range(DEPTH_LIMIT + 2):
+        level = [item for one in level if isinstance(one, dict | list) for item in items(one)]
+        if not level:
+            return True
+    return False
+
+
+def items(container: dict[str, Any] | list[Any]) -> Iterable[Any]:
+    """Return what is directly inside."""
+    return container.values() if isinstance(container, dict) else container
+
+
+def refuse(constant: str) -> None:
+    """Refuse NaN and Infinity, which Python reads and JSON does not have."""
+    raise ValueError(constant)
 
 
 def trouble_in(value: Any, path: str, depth: int) -> str | None:

@@ -6,6 +6,7 @@ no screen. An `App` is a plain list of declarations; nothing runs here.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from inspect import signature
 from typing import Any, Generic, Protocol, TypedDict, TypeVar, Unpack, overload
 
 from policies.options import Options, options_from
@@ -136,6 +137,7 @@ class Lane(Generic[In, Row]):
         """Register `fn(db, job, rows)` as this lane's lander; it may run twice for a batch (CONTRACTS K1)."""
         if self.land is not None:
             raise ValueError(f"lane {self.kind!r} has a lander already")
+        check_takes(fn, f"the lander of lane {self.kind!r}", ("db", "job", "rows"))
         self.land = fn
         return fn
 
@@ -191,8 +193,13 @@ class App:
             options: see `LaneOptions`.
 
         Raises:
-            ValueError: a bad name, a kind registered twice, or bad options, all complaints at once.
+            ValueError: a bad name, a kind registered twice, a half that cannot be called, or bad
+                options, all complaints at once.
         """
+        if callable(kind):
+            raise ValueError(
+                f'write @app.lane("{getattr(kind, "__name__", "one")}"): a lane needs the kind of its jobs'
+            )
         if not isinstance(kind, str) or not 0 < len(kind) <= 128 or not kind.isprintable() or " " in kind:
             raise ValueError(f"a kind is 1 to 128 printable characters without spaces, not {kind!r}")
         if kind in self.lanes:
@@ -205,6 +212,7 @@ class App:
             raise ValueError(f"lane {kind!r}: " + "; ".join(str(error).splitlines())) from None
 
         def declare(fn: Callable[[Any, Any], Iterable[Any] | None]) -> Lane[Any, Any]:
+            check_takes(fn, f"the compute half of lane {kind!r}", ("job", "ctx"))
             lane: Lane[Any, Any] = Lane(kind, fn, options, rows, payload)
             self.lanes[kind] = lane
             return lane
@@ -224,6 +232,25 @@ class App:
         if number != len(self.migrations) + 1:
             raise ValueError(f"app {self.name!r}: migration {number} must be {len(self.migrations) + 1}")
         self.migrations.append(Migration(number, sql))
+
+
+def check_takes(fn: Any, what: str, names: tuple[str, ...]) -> None:
+    """Refuse a half that a call with these arguments cannot reach; one that shows no signature may pass.
+
+    Raises:
+        ValueError: saying what it must take and what it takes.
+    """
+    wanted = f"({', '.join(names)})"
+    if not callable(fn):
+        raise ValueError(f"{what} must be a function that takes {wanted}, not {fn!r}")
+    try:
+        takes = signature(fn)
+    except (TypeError, ValueError):
+        return
+    try:
+        takes.bind(*names)
+    except TypeError:
+        raise ValueError(f"{what} must take {wanted}, not {takes}") from None
 
 
 def class_name(one: type[BaseException]) -> str:

@@ -6,8 +6,9 @@ enqueue: check -> one transaction (declare, insert) -> COMMIT -> ring the doorbe
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Any, Final, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
 
 from ipc.doorbell import ring
 from landing import views
@@ -17,7 +18,7 @@ from landing.jobs import Enqueue, Enqueued, Register, UnknownKind
 from landing.snapshot import snapshot
 from landing.store import Store
 from landing.transaction import Transaction
-from policies.job import ENDED
+from policies.job import ENDED, State
 from policies.options import complaint_about
 from policies.payload import payload_text
 from policies.retry import judge
@@ -27,6 +28,9 @@ from supervisor.application import Application
 from supervisor.errors import OptionRefused, WaitedTooLong
 from supervisor.lock import is_live
 from supervisor.told.spelling import did_you_mean
+
+if TYPE_CHECKING:
+    from sqlite3 import Connection
 
 POLL_SECONDS: Final = 0.1
 OWN_LIMITS: Final = ("batch_deadline", "start_deadline", "job_deadline")
@@ -44,7 +48,7 @@ class EnqueueOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class JobRef:
-    """A job in the store; `outcome` is `created`."""
+    """A job in the store; `outcome` is `created`, or `existing` for one that was there."""
 
     id: int
     outcome: str
@@ -103,6 +107,7 @@ class Client:
         """Queue one job for each payload, all in one transaction; see `enqueue`."""
         jobs = tuple(job_of(kind, payload_text(payload), options) for payload in payloads)
         if not jobs:
+            self._check_known(kind)
             return []
         try:
             answers = self._store().write(EnqueueAll(self._declare, jobs))
@@ -112,6 +117,23 @@ class Client:
             answers = store.write(EnqueueAll(declare, jobs))
         ring(self.home)
         return [JobRef(answer.id, answer.outcome) for answer in answers]
+
+    def _check_known(self, kind: str) -> None:
+        """Refuse an unknown kind, also where there is nothing to insert."""
+        if kind not in self.kinds():
+            self._declarations(kind)
+
+    def queued(self, kind: str, payload: Any = None, /) -> JobRef | None:
+        """Return the newest of the last 1,000 queued jobs of this kind with an equal payload, None if none.
+
+        It has read nothing yet, so whoever wants the same work may wait for it instead of adding to it.
+        """
+        text = payload_text(payload)
+        try:
+            rows = self.jobs(state=State.QUEUED, kind=kind, limit=1000)
+        except NoStore:
+            return None
+        return next((JobRef(row["id"], "existing") for row in rows if row["payload"] == text), None)
 
     def _declarations(self, kind: str) -> tuple[Register, ...]:
         """Return what must be declared so that `kind` is known; a store is made only for a known one."""
@@ -156,11 +178,20 @@ class Client:
             return views.job(db, job)
 
     def jobs(
-        self, *, state: str | None = None, kind: str | None = None, before: int | None = None, limit: int = 50
+        self,
+        *,
+        state: str | None = None,
+        kind: str | None = None,
+        tag: str | None = None,
+        before: int | None = None,
+        limit: int = 50,
     ) -> list[dict[str, Any]]:
         """Return jobs, newest first, at most `limit` (1 to 1000); `before` is an id and starts below it."""
         with snapshot(self.home) as db:
-            return views.jobs(db, state=state, kind=kind, before=before, limit=limit)
+            if tag is None:
+                return views.jobs(db, state=state, kind=kind, before=before, limit=limit)
+            pages = job_pages(db, state=state, kind=kind, before=before)
+            return list(islice((row for rows in pages for row in rows if row["tag"] == tag), limit))
 
     def attempts(self, job: int) -> list[dict[str, Any]]:
         """Return a job's attempts with their receipts, first to last."""
@@ -214,6 +245,15 @@ class Client:
 
     def _store(self) -> Store:
         return Store(self.home, sensors.now_micros)
+
+
+def job_pages(
+    db: "Connection", *, state: str | None, kind: str | None, before: int | None
+) -> Iterator[list[dict[str, Any]]]:
+    """Yield jobs, newest first, a thousand at a time: tags have no index."""
+    while rows := views.jobs(db, state=state, kind=kind, before=before, limit=1000):
+        yield rows
+        before = rows[-1]["id"]
 
 
 def registers(app: App | Application | None) -> Iterator[Register]:

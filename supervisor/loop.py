@@ -10,6 +10,7 @@ import signal
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from types import FrameType
 from typing import Any, Final
 
 MAX_WAIT: Final = 1.0
@@ -76,12 +77,21 @@ class Loop:
 
     @contextmanager
     def signals(self, numbers: Iterable[int], call: Callable[[], None]) -> Iterator[None]:
-        """Run `call` on the loop thread for each signal that comes; put the old handlers back at the end."""
+        """Run `call` on the loop thread for each signal that comes; put the old handlers back at the end.
 
-        def note(_number: int, _frame: object) -> None:
+        A handler of its own that the program had set before hears of the signal, too.
+        """
+
+        def note(number: int, frame: FrameType | None) -> None:
             self._posted.append((lambda _none: call(), None))
+            before = old[number]
+            if callable(before) and before is not signal.default_int_handler:
+                before(number, frame)
 
-        old = {number: signal.signal(number, note) for number in numbers}
+        wanted = [one for one in numbers if signal.getsignal(one) is not signal.SIG_IGN]  # nohup means it
+        old = {number: signal.signal(number, note) for number in wanted}
+        # Where SIGCHLD is ignored the kernel reaps our children before we can ask how they ended.
+        old[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         old_fd = signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
         try:
             yield

@@ -5,13 +5,13 @@ from contextlib import suppress
 from types import GeneratorType
 from typing import Any, Final
 
+from ipc.capture import capture, frame_text, frames_of
 from ipc.channel import Pipe
 from ipc.messages import Done, Failed, Run, Up, Yielded
 from worker.batches.cutter import Cutter
 from worker.batches.line import Line, Meter
 from worker.batches.refusal import Leave, Refusal
 from worker.batches.shape import Shape
-from worker.capture import capture, frame_text, frames_of
 from worker.context import Context, Job
 from worker.projection import project
 from worker.registry import Lane

@@ -6,7 +6,7 @@ Plain JSON data within the limits stays as it is; anything else becomes an envel
 from math import isfinite
 from typing import Any, Final
 
-from worker.description import DEPTH, ITEMS, NODES, describe, type_label
+from ipc.description import DEPTH, ITEMS, NODES, describe, type_label
 
 TEXT: Final = 65_536
 INT_BITS: Final = 4096

@@ -13,11 +13,11 @@ from typing import Any
 
 import msgspec
 
+from ipc.capture import message_of
 from ipc.channel import Pipe
 from ipc.errors import ChannelClosed
 from ipc.messages import Done, Failed, Ready, Run, Started, Stop, Up
 from worker.attempt import Attempt
-from worker.capture import message_of
 from worker.context import Job
 from worker.registry import Lane
 

@@ -9,6 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+from msgspec import Raw
+
 from ipc.errors import ChannelFull, ProtocolError
 from ipc.messages import (
     Ack,
@@ -29,7 +32,6 @@ from landing.batches import Land, Landed
 from landing.jobs import Start
 from landing.lander import Lander, Raised
 from landing.reader import Reader
-from policies import deadlines
 from policies.job import Outcome
 from supervisor import events
 from supervisor.attempt.ending import Ending, landing_failed, raised, refused
@@ -83,10 +85,12 @@ class Conversation:
             case Batch():
                 self._batch(attempt, message)
             case Progress():
+                attempt.count_small_talk(self._world.monotonic())
                 attempt.note_progress(message.done, message.total)
                 if message.replayed:
-                    attempt.clocks = deadlines.received(attempt.clocks, self._world.monotonic())
+                    attempt.replay_reported(message.replayed, self._world.monotonic())
             case Read():
+                attempt.count_small_talk(self._world.monotonic())
                 self._read(attempt, message)
             case Done() | Failed() | Yielded():
                 self._word(attempt, message)
@@ -140,8 +144,12 @@ class Conversation:
             self.send(attempt, reply)
 
     def _word(self, attempt: Attempt, message: Done | Failed | Yielded) -> None:
-        if not (attempt.started or isinstance(message, Failed)):
+        if not attempt.started and not (isinstance(message, Failed) and message.disposition != "skip"):
             raise ProtocolError("order", f"{type(message).__name__} came before Started")
+        if isinstance(message, Yielded) and not attempt.stop_sent:
+            raise ProtocolError("order", "Yielded came, but nobody had asked for it")
+        if isinstance(message, Done) and not is_json(message.result):
+            raise ProtocolError("result", "the result is no JSON")
         if message.last_seq != attempt.received_seq:
             raise ProtocolError(
                 "order", f"the last batch was {attempt.received_seq}, the child says {message.last_seq}"
@@ -195,3 +203,11 @@ class Conversation:
         """The fence is dead: only a cancel does that to an attempt of ours."""
         attempt.override(Ending(outcome=Outcome.CANCELLED, code="cancelled", hung=True))
         self._pool.stop(attempt.worker, grace=attempt.options.grace)
+
+
+def is_json(text: str | None) -> bool:
+    """Tell whether a result is JSON text, or none."""
+    try:
+        return text is None or msgspec.json.decode(text, type=Raw) is not None
+    except msgspec.DecodeError:
+        return False

@@ -9,7 +9,7 @@ the loop thread; kills go up the pool's ladder and never wait for the store.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Final
 
 from ipc.errors import ProtocolError
 from ipc.messages import FRAME_LIMIT, Ack, ResumePoint, Run, Stop, Up
@@ -23,12 +23,15 @@ from policies.job import Outcome
 from supervisor import events
 from supervisor.application import LoadedKind
 from supervisor.attempt.conversation import Conversation, World
-from supervisor.attempt.ending import Ending, timed_out
-from supervisor.attempt.receipt import ended_event, finish_of
+from supervisor.attempt.ending import Ending, hung_up, timed_out
+from supervisor.attempt.receipt import bare, ended_event, finish_of
 from supervisor.attempt.state import Attempt, with_own_limits
 from supervisor.attempt.view import point_for, view_of
 from supervisor.children.pool import Pool
 from supervisor.children.worker import Worker
+
+HANG_UP_SECONDS: Final = 0.5
+"""A child that closed its channel gets so long to end by itself."""
 
 
 class Dispatch:
@@ -95,14 +98,17 @@ class Dispatch:
             self._step(attempt)
 
     def hung_up(self, worker: Worker) -> None:
-        """A busy child closed its channel: if it does not end by itself, it is made to."""
-        if (attempt := self._attempts.get(worker)) is not None and attempt.ending is None:
-            self._pool.stop(worker, grace=attempt.options.grace)
+        """A busy child closed its channel: it is ending by itself, or it is made to."""
+        attempt = self._attempts.get(worker)
+        self._pool.look_for_exit(worker)
+        if attempt is not None and attempt.ending is None and not worker.gone:
+            self._pool.stop(worker, grace=attempt.options.grace, after=HANG_UP_SECONDS)
 
     def gone(self, worker: Worker) -> None:
         """A child has been reaped (or given up as unkillable): judge what is not judged yet."""
         if (attempt := self._attempts.get(worker)) is not None:
-            attempt.end(Ending(outcome=Outcome.DIED, code="died"))
+            stopped = worker.hung_up and worker.climb is not None and worker.climb.last is not None
+            attempt.end(hung_up() if stopped else Ending(outcome=Outcome.DIED, code="died"))
             self._step(attempt)
         self.freed()
 
@@ -113,8 +119,10 @@ class Dispatch:
         if not attempt.may_finish():
             self._release(attempt)
             return
+        self._finish(attempt, finish_of(attempt, self._world.run, self._world.now(), self._world.monotonic()))
+
+    def _finish(self, attempt: Attempt, finish: Finish) -> None:
         attempt.finish_sent = attempt.ending
-        finish = finish_of(attempt, self._world.run, self._world.now(), self._world.monotonic())
         self._lander.submit(finish, lambda reply: self._finished(attempt, finish, reply))
 
     def _finished(self, attempt: Attempt, finish: Finish, reply: Any) -> None:
@@ -122,6 +130,10 @@ class Dispatch:
         attempt.finish_sent = None
         if reply is Finished.STALE and overridden:
             self._step(attempt)
+            return
+        if isinstance(reply, Raised) and not attempt.retried_receipt:
+            attempt.retried_receipt = True
+            self._finish(attempt, bare(finish))
             return
         attempt.settled = True
         if reply in {Finished.HELD, Finished.CANCELLED}:
@@ -189,6 +201,7 @@ class Dispatch:
         grace = 0.0
         for attempt in self._attempts.values():
             grace = max(grace, attempt.options.grace)
+            attempt.stop_sent = True
             self._talk.send(attempt, Stop("the supervisor stops"))
         self._stop_at = self._world.monotonic() + grace
 

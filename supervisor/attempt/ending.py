@@ -1,17 +1,15 @@
 """How an attempt can end, and who says so: each way is made by a function of its own."""
 
-import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ipc.capture import capture
 from ipc.messages import Failed
 from landing.batches import LanderRaised, RowsRefused
 from policies.deadlines import Clock, Overdue
 from policies.job import Disposition, Outcome
-from supervisor.api import class_name
 
-TRACEBACK: Final = 16 << 10
 WORDS: Final = {Clock.START: "no row", Clock.BATCH: "no batch", Clock.JOB: "not done"}
 
 
@@ -55,6 +53,16 @@ def raised(message: Failed) -> Ending:
     )
 
 
+def hung_up() -> Ending:
+    """End an attempt whose child closed its channel and lived on until it was stopped."""
+    return Ending(
+        outcome=Outcome.DIED,
+        code="hung_up",
+        error={"type": "", "message": "the worker closed its channel and had to be stopped", "traceback": ""},
+        hung=True,
+    )
+
+
 def timed_out(overdue: Overdue) -> Ending:
     """End an attempt whose clock ran out."""
     text = f"{WORDS[overdue.clock]} for {overdue.limit:g} s"
@@ -73,17 +81,16 @@ def landing_failed(error: Exception) -> Ending:
         case RowsRefused():
             return refused("row_type", str(error))
         case LanderRaised(cause=cause):
+            told = capture(cause)
             return Ending(
                 outcome=Outcome.FAILED,
                 code="lander",
                 error={
-                    "type": type(cause).__qualname__,
-                    "message": f"the lander raised: {text_of(cause)}",
-                    "traceback": traceback_of(cause),
+                    "type": told.type,
+                    "message": f"the lander raised: {told.message}",
+                    "traceback": told.traceback,
                 },
-                bases=tuple(
-                    class_name(base) for base in type(cause).__mro__ if issubclass(base, BaseException)
-                ),
+                bases=tuple(told.bases),
             )
         case _:
             return Ending(
@@ -91,17 +98,3 @@ def landing_failed(error: Exception) -> Ending:
                 code="database_error",
                 error={"type": type(error).__qualname__, "message": str(error), "traceback": ""},
             )
-
-
-def text_of(error: BaseException) -> str:
-    """Return an exception's text, from its raw args where they are one text: no hook of its class runs."""
-    match error.args:
-        case (str() as text,):
-            return text[:1000]
-        case _:
-            return type(error).__qualname__
-
-
-def traceback_of(error: BaseException) -> str:
-    """Return the end of a traceback of our own process."""
-    return "".join(traceback.format_exception(error))[-TRACEBACK:]

@@ -6,6 +6,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
+from ipc.capture import capture
 from ipc.messages import Read as Asked
 from ipc.messages import ReadReply, encoder
 from landing.reader import Unanswered
@@ -31,7 +32,7 @@ def question(asked: Asked, reads: Mapping[str, Read]) -> Question | str:
         return f"the arguments of read {asked.verb!r} are over {ARGUMENT_LIMIT} bytes"
     try:
         args = msgspec.msgpack.decode(asked.args, type=dict[str, Any])
-    except (msgspec.MsgspecError, UnicodeError) as error:
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         return f"the arguments of read {asked.verb!r} do not decode: {error}"
     return read.fn, args, encoded
 
@@ -40,8 +41,8 @@ def encoded(value: Any) -> Raw | Unanswered:
     """Encode an answer, in the reader thread; refuse one that is too large or no plain data."""
     try:
         body = encoder.encode(value)
-    except (TypeError, ValueError, OverflowError) as error:
-        return Unanswered(f"the answer cannot be sent: {error}")
+    except Exception as error:  # noqa: BLE001 - the answer's types may run code of the user's
+        return Unanswered(f"the answer cannot be sent: {capture(error).message}")
     if len(body) > ANSWER_LIMIT:
         return Unanswered(
             f"the answer is {len(body)} bytes; at most {ANSWER_LIMIT} are allowed, ask in pages"
@@ -55,5 +56,5 @@ def answer(number: int, reply: Raw | Unanswered) -> ReadReply:
 
 
 def refusal(number: int, text: str) -> ReadReply:
-    """Return the message that refuses read `number`."""
-    return ReadReply(number, NOTHING, text[:2000])
+    """Return the message that refuses read `number`; file names may hold what is no UTF-8."""
+    return ReadReply(number, NOTHING, text[:2000].encode("utf-8", "backslashreplace").decode())

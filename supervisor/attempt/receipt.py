@@ -1,6 +1,7 @@
 """What an attempt leaves behind: the facts of its end as a Finish, pure but for the child's last words."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from ipc.child import Child, Exit
@@ -46,6 +47,18 @@ def finish_of(attempt: Attempt, run: int, now: int, monotonic: float) -> Finish:
         awake=deadlines.awake(attempt.clocks, monotonic),
         events=(("killed", report.kill),) if report.kill else (),
     )
+
+
+def bare(finish: Finish) -> Finish:
+    """Return the same end without anything that the store may have refused: a receipt must be written."""
+    report = Report(
+        outcome=finish.report.outcome,
+        error_code="receipt_refused",
+        error={"type": "", "message": "the store refused the full receipt", "traceback": ""},
+        spent=finish.report.spent,
+    )
+    verdict = replace(finish.verdict, reason=finish.report.outcome)
+    return replace(finish, verdict=verdict, report=report, result=None, events=())
 
 
 def named(verdict: Verdict, report: Report) -> Verdict:

@@ -51,8 +51,11 @@ def rows_of(batch: Batch, rows_type: type | None) -> Rows:
 
 def as_structs(tuples: list[tuple[Any, ...]], rows_type: type) -> list[Any]:
     """Build the lane's Struct from each row, checked against its declared field types."""
-    names = [field.name for field in msgspec.structs.fields(rows_type)]
+    names = [field.encode_name for field in msgspec.structs.fields(rows_type)]
+    positional = rows_type.__struct_config__.array_like  # type: ignore[attr-defined]
     try:
+        if positional:
+            return [msgspec.convert(row, rows_type) for row in tuples]
         return [msgspec.convert(dict(zip(names, row, strict=True)), rows_type) for row in tuples]
     except (msgspec.ValidationError, ValueError) as error:
         raise RowsRefused(f"a row is no {rows_type.__name__}: {error}") from None

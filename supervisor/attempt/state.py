@@ -7,20 +7,23 @@ The first ending wins, except that a cancel overrides and a refused batch overri
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from ipc.errors import ProtocolError
 from ipc.messages import WINDOW_BATCHES, WINDOW_BYTES, Batch
 from landing.jobs import Claimed
 from policies import deadlines
 from policies.deadlines import Clocks
-from policies.job import Outcome
+from policies.job import Outcome, Resume
 from policies.options import Options, options_from
 from policies.verdict import Ended
 from supervisor.application import LoadedKind
 from supervisor.attempt.ending import Ending
 from supervisor.attempt.view import JobView
 from supervisor.children.worker import Worker
+
+KEYS_LIMIT: Final = 64 << 10
+SMALL_TALK: Final = 2000
 
 
 @dataclass(slots=True)
@@ -41,6 +44,11 @@ class Attempt:
     total: int | None = None
     spent: int = 0
     reads: int = 0
+    replayed: int = 0
+    small_talk: int = 0
+    talk_since: float = 0.0
+    stop_sent: bool = False
+    retried_receipt: bool = False
     ack_due: bool = False
     listening: bool = True
     unanswered: dict[int, int] = field(default_factory=dict)
@@ -71,6 +79,8 @@ class Attempt:
             )
         if len(self.unanswered) >= WINDOW_BATCHES:
             raise ProtocolError("credit", f"more than {WINDOW_BATCHES} batches without an answer")
+        if batch.keys is not None and sum(map(len, batch.keys)) > KEYS_LIMIT:
+            raise ProtocolError("rows", f"the names of the cells are over {KEYS_LIMIT} characters")
         size = len(memoryview(batch.rows))
         if self.unanswered and self.unanswered_bytes + size > WINDOW_BYTES:
             raise ProtocolError("credit", f"more than {WINDOW_BYTES} bytes without an answer")
@@ -81,6 +91,30 @@ class Attempt:
         self.note_progress(batch.done, batch.total)
         self.clocks = deadlines.received(self.clocks, now)
         self.tick_credit(now)
+
+    def replay_reported(self, replayed: int, now: float) -> None:
+        """Take a report of rows that a replay dropped, which restarts the batch clock (CONTRACTS K4).
+
+        Raises:
+            ProtocolError: there is nothing to replay, or the count does not rise.
+        """
+        skip = self.claimed.skip if self.options.resume == Resume.REPLAY else 0
+        if not self.replayed < replayed <= skip:
+            raise ProtocolError("order", f"{replayed} rows replayed after {self.replayed} of {skip}")
+        self.replayed = replayed
+        self.clocks = deadlines.received(self.clocks, now)
+
+    def count_small_talk(self, now: float) -> None:
+        """Count a message that costs the child nothing to send.
+
+        Raises:
+            ProtocolError: so many in a second that other children's clocks would suffer.
+        """
+        if now - self.talk_since >= 1.0:
+            self.small_talk, self.talk_since = 0, now
+        self.small_talk += 1
+        if self.small_talk > SMALL_TALK:
+            raise ProtocolError("flood", f"over {SMALL_TALK} messages a second that are no batch")
 
     def note_progress(self, done: int | None, total: int | None) -> None:
         """Keep what the child said about how far it is."""

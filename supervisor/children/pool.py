@@ -6,7 +6,7 @@ One child more than there are slots, so that a warm one stands by. A child is
 made for one profile and takes only kinds of that profile (CONTRACTS K13).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final
@@ -16,6 +16,7 @@ from ipc.errors import ChannelClosed, IpcError, ProtocolError
 from ipc.ladder import Climb, Rung, next_rung
 from ipc.messages import FRAME_LIMIT, Down, Failed, Ready, Up
 from supervisor.application import Profile
+from supervisor.children.starts import Starts
 from supervisor.children.worker import Listener, Stage, Worker
 from supervisor.loop import READ, WRITE, Loop
 
@@ -23,9 +24,11 @@ READ_BUDGET: Final = 1 << 20
 LAST_READ: Final = 2 * FRAME_LIMIT
 LOG_BUDGET: Final = 256 << 10
 LAST_LOG: Final = 16 << 20
-STARTS: Final = 3
-"""Failed starts in a row after which a profile is held (CONTRACTS K13)."""
 LEAVE_GRACE: Final = 5.0
+SETTLED: Final = 5.0
+"""Seconds; a child that ends sooner after it became ready, with no work, counts as a failed start."""
+SLOW_START: Final = 30.0
+"""Seconds of importing the application after which a person should hear of it."""
 
 
 class Pool:
@@ -43,8 +46,8 @@ class Pool:
         self._command = command
         self._monotonic = monotonic
         self._workers: list[Worker] = []
-        self._failed_starts: dict[Profile, int] = {}
-        self.held: dict[Profile, Failed | None] = {}
+        self._starts = Starts(monotonic)
+        self._closed = False
         self.listener: Listener
 
     # --- who is there
@@ -59,7 +62,7 @@ class Pool:
 
     def want(self, profile: Profile) -> None:
         """Have a child of `profile` ready soon, replacing an idle one of another profile if need be."""
-        if profile in self.held or self._coming(profile):
+        if self._closed or not self._starts.may_start(profile) or self._coming(profile):
             return
         if len(self._workers) >= self._limit:
             self._replace_idle()
@@ -71,6 +74,7 @@ class Pool:
         for worker in self._workers:
             if worker.stage is Stage.READY and worker.profile == profile:
                 worker.stage = Stage.BUSY
+                self._starts.held_up(profile)
                 return worker
         return None
 
@@ -87,7 +91,11 @@ class Pool:
     # --- start and listen
 
     def _start(self, profile: Profile) -> None:
-        worker = Worker(Child(self._command(profile)), profile)
+        try:
+            worker = Worker(Child(self._command(profile)), profile, started_at=self._monotonic())
+        except OSError as error:
+            self._starts.failed(profile, f"a process cannot be started: {error.strerror}")
+            return
         self._workers.append(worker)
         child = worker.child
         self._loop.watch(child.channel.fileno(), READ, lambda events: self._channel(worker, events))
@@ -101,6 +109,8 @@ class Pool:
         Raises:
             ipc.errors.ChannelFull: the child does not read what it is sent.
         """
+        if worker.gone:
+            return
         with suppress(ChannelClosed):
             worker.child.channel.send(message)
             self._watch_channel(worker)
@@ -127,18 +137,18 @@ class Pool:
             self._broke(worker, got.error)
         elif got.closed:
             self._loop.unwatch(worker.child.channel.fileno())
-            if worker.stage is Stage.BUSY:
+            if worker.stage is Stage.BUSY and not worker.hung_up:
+                worker.hung_up = True
                 self.listener.hung_up(worker)
         return got.nbytes
 
     def _message(self, worker: Worker, message: Up) -> None:
         match worker.stage, message:
             case Stage.STARTING, Ready():
-                worker.stage = Stage.READY
-                self._failed_starts.pop(worker.profile, None)
+                worker.stage, worker.ready_at = Stage.READY, self._monotonic()
                 self.listener.ready()
             case Stage.STARTING, Failed():
-                worker.complaint = message
+                worker.complaint = message.message
             case Stage.BUSY, _:
                 self.listener.message(worker, message)
             case Stage.LEAVING | Stage.GONE, _:
@@ -152,6 +162,7 @@ class Pool:
         if worker.stage is Stage.BUSY:
             self.listener.broke(worker, error)
         else:
+            worker.complaint = worker.complaint or str(error)
             self.stop(worker, grace=0.0)
 
     def _log(self, worker: Worker) -> None:
@@ -167,17 +178,18 @@ class Pool:
         worker.child.channel.hang_up()
         worker.climb = Climb(self._monotonic() + LEAVE_GRACE, LEAVE_GRACE)
 
-    def stop(self, worker: Worker, grace: float) -> None:
-        """Begin the ladder now; grace 0 kills at once. Stopping again can only make it sooner."""
-        now = self._monotonic()
+    def stop(self, worker: Worker, grace: float, *, after: float = 0.0) -> None:
+        """Begin the ladder in `after` seconds; grace 0 kills at once. Again can only make it sooner."""
+        now = self._monotonic() + after
         if worker.climb is None or worker.stage is Stage.LEAVING:
             worker.climb = Climb(now, grace, worker.child.rss_gib())
         elif now + grace < worker.climb.decided + worker.climb.grace:
-            worker.climb = replace(worker.climb, grace=max(0.0, now + grace - worker.climb.decided))
-        self.climb(now)
+            worker.climb = sooner(worker.climb, now, grace)
+        self.climb(self._monotonic())
 
     def stop_all(self, *, idle_only: bool) -> None:
-        """End every child that works on nothing, or simply every child."""
+        """Start no more, and end every child that works on nothing, or simply every child."""
+        self._closed = True
         for worker in list(self._workers):
             if worker.stage in {Stage.STARTING, Stage.READY}:
                 self.dismiss(worker)
@@ -238,15 +250,32 @@ class Pool:
         for fd in (child.channel.fileno(), child.log.fileno(), child.pidfd):
             if fd is not None:
                 self._loop.unwatch(fd)
-        if before is Stage.STARTING:
-            self._count_failed_start(worker)
+        if before is Stage.STARTING or (before is Stage.READY and worker.gone_at - worker.ready_at < SETTLED):
+            self._starts.failed(worker.profile, worker.complaint or f"the child ended too soon: {child.exit}")
         self.listener.gone(worker)
         child.close()
 
-    def _count_failed_start(self, worker: Worker) -> None:
-        if worker.climb is not None:
-            return
-        failed = self._failed_starts.get(worker.profile, 0) + 1
-        self._failed_starts[worker.profile] = failed
-        if failed >= STARTS:
-            self.held[worker.profile] = worker.complaint
+    # --- starts that fail
+
+    @property
+    def held(self) -> Mapping[Profile, str]:
+        """Return the profiles whose children do not start, and why."""
+        return self._starts.held
+
+    def slow_starts(self) -> Iterator[Profile]:
+        """Yield the profiles of children that have been starting for a long time."""
+        late = self._monotonic() - SLOW_START
+        for worker in self._workers:
+            if worker.stage is Stage.STARTING and worker.started_at < late:
+                yield worker.profile
+
+    def next_start(self) -> float | None:
+        """Return when a start that waits after a failure may be tried again."""
+        return self._starts.next_try()
+
+
+def sooner(climb: Climb, start: float, grace: float) -> Climb:
+    """Let a ladder that is being climbed reach its KILL `grace` seconds after `start`."""
+    if climb.last is None:
+        return Climb(min(climb.decided, start), grace, climb.rss_gib)
+    return replace(climb, grace=max(0.0, start + grace - climb.decided))

@@ -7,7 +7,7 @@ from typing import Protocol
 from ipc.child import Child
 from ipc.errors import ProtocolError
 from ipc.ladder import Climb
-from ipc.messages import Failed, Up
+from ipc.messages import Up
 from supervisor.application import Profile
 
 
@@ -30,7 +30,10 @@ class Worker:
     stage: Stage = Stage.STARTING
     climb: Climb | None = None
     abandoned: bool = False
-    complaint: Failed | None = None
+    hung_up: bool = False
+    complaint: str = ""
+    started_at: float = 0.0
+    ready_at: float = 0.0
     gone_at: float = 0.0
 
     @property

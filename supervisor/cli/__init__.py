@@ -22,6 +22,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if sys.platform == "win32":
         print("error: laneway needs POSIX signals and file locks, which Windows has not", file=sys.stderr)
         return 2
+    open_what_is_closed()
     escape_what_cannot_be_shown()
     try:
         code = answer(list(sys.argv[1:] if argv is None else argv))
@@ -61,6 +62,18 @@ def explain(error: Exception) -> int:
     except BrokenPipeError:
         leave_quietly()
     return code_of(error)
+
+
+def open_what_is_closed() -> None:
+    """Put the null device where a standard stream is closed (`>&-`), before anything else gets its number."""
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            null = os.open(os.devnull, os.O_RDWR)
+            if null != number:
+                os.dup2(null, number)
+                os.close(null)
+            stream = open(number, mode, encoding="utf-8", closefd=False)  # noqa: SIM115 - as long as we live
+            setattr(sys, name, stream)
 
 
 def escape_what_cannot_be_shown() -> None:

@@ -1,10 +1,12 @@
 """`supervisor cancel`: says what was verified, not what was asked for."""
 
 from landing.errors import InvalidTransition, JobNotFound
+from supervisor.cli import hints
 from supervisor.cli.output import complain, print_json
 from supervisor.client import Client
 from supervisor.errors import WaitedTooLong
 from supervisor.settings.place import find_home
+from supervisor.told.kills import survivors
 
 SETTLE_SECONDS = 15.0
 """How long a running job may take to end: the default grace, and what a large process needs to go."""
@@ -44,13 +46,11 @@ def settle(client: Client, states: dict[int, str]) -> None:
 def verified(client: Client, job: int, state: str) -> str:
     """Say what is known now."""
     if state == "cancelling":
-        return f"cancelling: its batches are refused, its process has not ended yet (supervisor show {job})"
+        look = hints.command(f"show {job}")
+        return f"cancelling: its batches are refused, its process has not ended yet ({look})"
     attempts = client.attempts(job)
     if not attempts:
         return f"{state}; it had not started"
-    survivors = (attempts[-1]["kill"] or {}).get("survivors")
-    return (
-        f"{state}, but process {survivors[0]} could not be killed"
-        if survivors
-        else f"{state}, its process is gone"
-    )
+    if left := survivors(attempts[-1]["kill"]):
+        return f"{state}, but not all could be killed; survivors: {left}"
+    return f"{state}, its process is gone"

@@ -10,6 +10,7 @@ from supervisor.cli.output import complain, hint, plain, print_json
 from supervisor.errors import ApplicationRefused, SettingsRefused
 from supervisor.settings.values import Flags, Settings, load_settings
 from supervisor.told.names import hidden, strangers
+from supervisor.told.units import count
 
 
 def check_command(*, home: str | None, app: str | None, as_json: bool) -> int:
@@ -63,4 +64,4 @@ def ok_line(settings: Settings, application: Application) -> str:
     kinds = ", ".join(plain(kind) for kind in sorted(application.kinds))
     file = settings.file or "no supervisor.toml"
     where = f"{file}; home {settings.home}"
-    return f"ok: {plain(application.name)} ({kinds}); {settings.max_workers} workers; {plain(where)}"
+    return f"ok: {plain(application.name)} ({kinds}); {count(settings.max_workers, 'worker')}; {plain(where)}"

@@ -5,6 +5,7 @@ from typing import Final
 
 from landing.errors import InvalidTransition, JobNotFound, MigrationChanged, NoStore, StoreError
 from policies.payload import PayloadRefused
+from supervisor.cli import hints
 from supervisor.errors import Refused, WaitedTooLong
 from supervisor.lock import LockHeld
 
@@ -37,7 +38,7 @@ def lines_of(error: Exception) -> Iterator[str]:
     if isinstance(error, Refused):
         yield from error.complaints
     elif isinstance(error, LockHeld):
-        yield f"{error}; supervisor status tells which"
+        yield f"{error}; {hints.command('status')} tells which"
     elif isinstance(error, StoreError | WaitedTooLong | PayloadRefused):
         yield str(error)
     elif isinstance(error, OSError):

@@ -1,5 +1,6 @@
 """The surface: every command with its arguments and options. What a command does is in a file of its own."""
 
+import sys
 from collections.abc import Callable
 from copy import copy
 from typing import Any, TypeVar
@@ -7,6 +8,7 @@ from typing import Any, TypeVar
 import rich_click as click
 
 from policies.job import State
+from supervisor.cli import hints
 from supervisor.errors import Refused
 from supervisor.told import units
 
@@ -23,7 +25,7 @@ def as_seconds(_ctx: Any, _option: Any, text: str | None) -> float | None:
     if text is None:
         return None
     if (amount := units.seconds(text)) is None:
-        raise click.BadParameter(f"{text!r} is no duration; write 30, 30s, 2m or 1h")
+        raise click.BadParameter(f"{text!r} is no duration{units.HOW_TO_WRITE}")
     return amount
 
 
@@ -46,14 +48,23 @@ def dispatch(argv: list[str]) -> int:
         Refused: bad usage, in one line.
     """
     try:
-        code = commands.main(args=argv, prog_name="supervisor", standalone_mode=False)
+        code = commands.main(args=argv, prog_name=hints.program(sys.argv), standalone_mode=False)
     except click.Abort:
         raise KeyboardInterrupt from None
     except SystemExit:  # click's own answer to a reader that has gone
         raise BrokenPipeError from None
     except click.ClickException as error:
-        raise Refused([" ".join(error.format_message().split())]) from None
+        raise Refused([usage_line(error)]) from None
     return int(code or 0)
+
+
+def usage_line(error: click.ClickException) -> str:
+    """Return what click says in one line, and where the usage is told."""
+    said = " ".join(error.format_message().split()).rstrip(".")
+    ctx = getattr(error, "ctx", None)
+    where = " ".join(ctx.command_path.split()[1:]) if ctx is not None else ""
+    usage = " ".join(filter(None, (hints.program(sys.argv), where, "--help")))
+    return f"{said}; {usage} shows how"
 
 
 @click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
@@ -70,7 +81,7 @@ def commands(ctx: Any, *, version: bool) -> None:
 
         print(f"laneway {sensors.version()}")
     elif ctx.invoked_subcommand is None:
-        raise click.UsageError("which command? supervisor --help lists them")
+        raise click.UsageError("which command?")
 
 
 @commands.command()
@@ -107,6 +118,7 @@ def enqueue(**asked: Any) -> int:
 @commands.command()
 @click.option("--state", type=click.Choice([str(state) for state in State]), help="Only jobs in this state.")
 @click.option("--kind", help="Only jobs of this kind.")
+@click.option("--tag", help="Only jobs with this label.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="How many.")
 @click.option("--before", type=JOB, metavar="ID", help="The next page: jobs below this id.")
 @common()
@@ -119,6 +131,7 @@ def jobs(**asked: Any) -> int:
 
 @commands.command()
 @click.argument("job", type=JOB, metavar="ID")
+@click.option("--full", is_flag=True, help="With the last attempt's whole traceback or stack, and its log.")
 @common()
 def show(**asked: Any) -> int:
     """Tell a job's story: attempts, receipts, what landed, where it was killed."""

@@ -14,6 +14,7 @@ from landing.snapshot import store_size
 from supervisor import sensors
 from supervisor.cli.codes import FAILED
 from supervisor.cli.output import page, plain, print_json
+from supervisor.cli.status import next_step
 from supervisor.lock import is_live
 from supervisor.settings.place import find_home
 from supervisor.told.names import ROOT, strangers
@@ -93,7 +94,9 @@ def store_findings(home: Path) -> Iterator[Finding]:
     yield Finding("store", f"{home}: {megabytes(size):g} MB, WAL {megabytes(wal):g} MB")
     yield disk_finding(home)
     yield Finding("lock", f"held, supervisor {facts['supervisor']['state']}" if is_live(home) else "free")
-    yield from (Finding("health", "not good", "warning", reason) for reason in facts["reasons"])
+    step = next_step(facts)
+    for reason in facts["reasons"]:
+        yield Finding("health", "not good", "warning", f"{reason}; {step}" if step else reason)
 
 
 def disk_finding(home: Path) -> Finding:

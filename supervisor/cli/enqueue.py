@@ -8,6 +8,7 @@ from typing import Any, BinaryIO
 from landing.jobs import UnknownKind
 from policies.payload import PAYLOAD_LIMIT, PayloadRefused, payload_from, payload_text
 from supervisor.application import load_application
+from supervisor.cli import hints
 from supervisor.cli.output import hint, print_json
 from supervisor.client import Client, JobRef
 from supervisor.errors import Refused
@@ -34,9 +35,11 @@ def enqueue_command(
     payloads = [one_payload(payload)] if lines is None else list(payload_lines(lines))
     given = {name: value for name, value in options.items() if value is not None}
     jobs = enqueue(settings, kind, payloads, given, register=app is not None)
+    if not jobs:
+        raise Refused([f"--lines {lines} holds no payload, 0 queued; write one JSON value a line"])
     report(jobs, as_json=as_json, single=lines is None)
     if not is_live(settings.home):
-        hint("queued; no supervisor runs here, start one: supervisor run")
+        hint(f"queued; no supervisor runs here, start one: {hints.run([kind])}")
     return 0
 
 
@@ -67,11 +70,15 @@ def one_payload(text: str | None) -> Any:
     """Return the payload of an argument: JSON, - for stdin, {} when there is none.
 
     Raises:
-        PayloadRefused: it is not JSON.
+        PayloadRefused: it is not JSON, or stdin holds nothing.
     """
     if text is None:
         return {}
-    return payload_from(decoded(sys.stdin.buffer.read(READ_LIMIT + 1)) if text == "-" else text)
+    if text != "-":
+        return payload_from(text)
+    if not (data := sys.stdin.buffer.read(READ_LIMIT + 1)).strip():
+        raise PayloadRefused("stdin is empty; a payload is JSON, by default {}")
+    return payload_from(decoded(data))
 
 
 def payload_lines(source: str) -> Iterator[Any]:

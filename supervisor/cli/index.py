@@ -10,22 +10,33 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from policies.job import ENDED, State
+from policies.job import ENDED, WAITING, State
 from supervisor import sensors
 from supervisor.application import builtin_application
+from supervisor.cli import hints
 from supervisor.cli.codes import FAILED, INTERRUPTED
 from supervisor.cli.output import complain, hint, page, print_json, short
 from supervisor.cli.report import Display, Quiet, Reporter
 from supervisor.cli.run import code_of
 from supervisor.client import Client
 from supervisor.errors import Refused
-from supervisor.events import BatchLanded, Report
+from supervisor.events import BatchLanded, Report, Warned
 from supervisor.lock import LockHeld, is_live
 from supervisor.run.serve import serve
 from supervisor.settings.values import Flags, Settings, load_settings
+from supervisor.told.story import story
 
 KIND: Final = "vault_sync"
-COUNTS: Final = ("files", "indexed", "unchanged", "tombstoned", "chunks")
+COUNTS: Final = {
+    "files": "files",
+    "indexed": "indexed",
+    "unchanged": "unchanged",
+    "dropped": "tombstoned",
+    "chunks": "chunks",
+}
+"""What people read, and its name in the job's result."""
+PATIENCE: Final = 1.0
+"""Seconds that a job may wait for its turn before somebody at a terminal is told why."""
 
 
 def index_command(*, home: str | None, as_json: bool, path: str, exclude: tuple[str, ...]) -> int:
@@ -35,20 +46,32 @@ def index_command(*, home: str | None, as_json: bool, path: str, exclude: tuple[
     if exclude:
         payload["exclude"] = list(exclude)
     client, began = Client(settings.home), sensors.monotonic()
-    job = client.enqueue(KIND, payload).id
-    with Reporter(display()) as report:
-        code = see_through(client, settings, job, report)
+    job = (client.queued(KIND, payload) or client.enqueue(KIND, payload)).id
+    try:
+        with Reporter(display()) as report:
+            code = see_through(client, settings, job, report)
+    except KeyboardInterrupt:
+        code = INTERRUPTED
     row = client.job(job)
     if row["state"] not in ENDED:
-        hint(f"job #{job} keeps its place; supervisor run --app supervisor.lanes goes on with it")
+        hint(kept(row, live=is_live(settings.home)))
         return code or INTERRUPTED
     if as_json:
         print_json(summary(row, sensors.monotonic() - began))
     elif row["state"] == State.DONE:
         print("\n".join(page(list(table(summary(row, sensors.monotonic() - began))))))
     if row["state"] != State.DONE:
-        complain(f"job #{job} {row['state']}: {row['reason']}; supervisor show {job}")
+        complain(f"job #{job} {row['state']}: {row['reason']}; {hints.command(f'show {job}')}")
     return 0 if row["state"] == State.DONE else FAILED
+
+
+def kept(row: dict[str, Any], *, live: bool) -> str:
+    """Say what becomes of a job that we no longer watch."""
+    if not live:
+        return f"job #{row['id']} keeps its place; {hints.run([KIND])} goes on with it"
+    stays = "stays queued" if row["state"] in WAITING else "goes on"
+    end = hints.command(f"cancel {row['id']}")
+    return f"job #{row['id']} {stays}; the supervisor here sees it through, {end} ends it"
 
 
 def folder_at(path: str) -> Path:
@@ -91,13 +114,22 @@ def see_through(client: Client, settings: Settings, job: int, report: Report) ->
 
 def watch(client: Client, job: int, report: Report) -> None:
     """Show how far the job is until it has ended, or the supervisor that runs it is gone."""
-    seen = None
+    seen, told, began = None, False, sensors.monotonic()
     for (row,) in client.watch([job]):
         if row["state"] in ENDED or not is_live(client.home):
             return
+        if not told and row["state"] in WAITING and sensors.monotonic() - began > PATIENCE:
+            told = True
+            report(Warned("waiting", waiting_line(client.home, job)))
         if row["landed_seq"] != seen:
             seen = row["landed_seq"]
             report(BatchLanded(job, KIND, row["landed_rows"], row["landed_seq"], row["done"], row["total"]))
+
+
+def waiting_line(home: Path, job: int) -> str:
+    """Say that a job waits, and for what."""
+    reasons = " and ".join(wait["text"] for wait in story(home, job)["waits"])
+    return f"job #{job} waits for its turn: {reasons or 'it is next'}"
 
 
 def summary(row: dict[str, Any], seconds: float) -> dict[str, Any]:
@@ -115,7 +147,7 @@ def summary(row: dict[str, Any], seconds: float) -> dict[str, Any]:
 def table(facts: dict[str, Any]) -> list[tuple[str, str]]:
     """Return the rows of the summary."""
     result = facts["result"] or {}
-    rows = [(name, f"{result.get(name, 0):,}") for name in COUNTS]
+    rows = [(word, f"{result.get(name, 0):,}") for word, name in COUNTS.items()]
     skipped = result.get("skipped", {})
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(skipped.items()))
     rows.insert(

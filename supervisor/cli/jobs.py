@@ -1,9 +1,13 @@
 """`supervisor jobs` and `supervisor logs`."""
 
+import json
+import shlex
 from typing import Any, Final
 
+from policies.job import ENDED, IN_FLIGHT
 from supervisor import sensors
-from supervisor.cli.output import page, plain, print_json, short
+from supervisor.cli import hints
+from supervisor.cli.output import hint, page, plain, print_json, short
 from supervisor.client import Client
 from supervisor.settings.place import find_home
 from supervisor.told.units import duration, iso
@@ -12,10 +16,10 @@ HEAD: Final = ("ID", "KIND", "STATE", "AGE", "ROWS", "WHY", "PAYLOAD")
 
 
 def jobs_command(
-    *, home: str | None, as_json: bool, state: str | None, kind: str | None, limit: int, before: int | None
+    *, home: str | None, as_json: bool, limit: int, before: int | None, **wanted: str | None
 ) -> int:
-    """Print one page of jobs."""
-    rows = Client(find_home(home)).jobs(state=state, kind=kind, before=before, limit=limit)
+    """Print one page of the jobs of the wanted state, kind and tag."""
+    rows = Client(find_home(home)).jobs(before=before, limit=limit, **wanted)
     if as_json:
         print_json([json_row(row) for row in rows])
         return 0
@@ -25,7 +29,8 @@ def jobs_command(
     now = sensors.now_micros()
     print("\n".join(page([HEAD, *(cells(row, now) for row in rows)])))
     if len(rows) == limit:
-        print(f"more: supervisor jobs --before {rows[-1]['id']}")
+        same = [word for name, value in wanted.items() if value for word in (f"--{name}", value)]
+        print(f"more: {hints.command(shlex.join(['jobs', *same, '--before', str(rows[-1]['id'])]))}")
     return 0
 
 
@@ -49,6 +54,7 @@ def json_row(row: dict[str, Any]) -> dict[str, Any]:
     names = ("id", "key", "kind", "tag", "state", "reason", "priority", "claims", "failures")
     return {
         **{name: row[name] for name in names},
+        "payload": json.loads(row["payload"]),
         "landed": {"batches": row["landed_seq"], "rows": row["landed_rows"]},
         "progress": {"done": row["done"], "total": row["total"]},
         **{name: iso(row[name]) for name in ("created_at", "started_at", "finished_at", "wake_at")},
@@ -57,9 +63,19 @@ def json_row(row: dict[str, Any]) -> dict[str, Any]:
 
 def logs_command(*, home: str | None, as_json: bool, job: int) -> int:
     """Print a job's log tail as it is, save what would move a cursor."""
-    text = Client(find_home(home)).logs(job)
+    client = Client(find_home(home))
+    text = client.logs(job)
     if as_json:
         print_json({"id": job, "log": text})
     elif text:
         print(plain(text), end="" if text.endswith("\n") else "\n")
+    else:
+        hint(f"job #{job} {silence(client.job(job)['state'])}")
     return 0
+
+
+def silence(state: str) -> str:
+    """Say why there is no output of a job."""
+    if state in IN_FLIGHT:
+        return "runs; what it prints can be read when its attempt has ended"
+    return "has printed nothing" if state in ENDED else "has not run yet, or has printed nothing so far"

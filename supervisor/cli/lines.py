@@ -1,6 +1,10 @@
 """What happens in a run, as sentences: the only place that turns events into words."""
 
-from supervisor.cli.output import plain, short
+from collections.abc import Mapping
+from typing import Any, Final
+
+from supervisor.cli import hints
+from supervisor.cli.output import one_line, plain, short
 from supervisor.events import (
     AttemptEnded,
     BatchLanded,
@@ -11,8 +15,11 @@ from supervisor.events import (
     Stopping,
     Warned,
 )
-from supervisor.told.stuck import call_path, stuck_at
+from supervisor.told.kills import is_kill, survivors, where
 from supervisor.told.units import count, duration
+
+ERROR: Final = 200
+"""Characters of an error in a line; `show` has all of it."""
 
 
 def sentence(event: Event, now: int) -> str:
@@ -58,22 +65,25 @@ def ended(event: AttemptEnded, now: int) -> str:
     """Say how an attempt ended, where it was stuck if it was killed, and what happens to its job."""
     if event.outcome == "done":
         return f"done: {count(event.rows, 'row')}"
-    error = short(event.error, 200)
+    error = short(event.error, ERROR)
     what = "killed" if event.outcome == "timed_out" else event.outcome.replace("_", " ")
     parts = [f"{what}: {error}" if error else what]
-    if event.kill:
-        parts[0] += killed(event)
+    if is_kill(event.outcome, event.kill):
+        parts[0] += killed(event.kill or {})
+    elif left := survivors(event.kill):
+        parts[0] += f", survivors: {left}"
     return "; ".join([*parts, *fate(event, now)])
 
 
-def killed(event: AttemptEnded) -> str:
-    """Say what a kill found."""
-    kill = event.kill or {}
-    survivors = kill.get("survivors") or []
-    left = f"{len(survivors)} SURVIVED" if survivors else "0 survivors"
-    frames = stuck_at(kill.get("stack") or "", 2)
-    stuck = f", stuck in {plain(call_path(frames))}" if frames else ""
-    return f"{stuck}, {left}, gone in {duration(kill.get('took_ms', 0) / 1000)}"
+def killed(kill: Mapping[str, Any]) -> str:
+    """Say what a kill found, and how long it took."""
+    left = survivors(kill)
+    found = [
+        where(kill, 2),
+        f"gone in {duration(kill.get('took_ms', 0) / 1000)}",
+        left and f"survivors: {left}",
+    ]
+    return "".join(f", {one_line(one)}" for one in found if one)
 
 
 def fate(event: AttemptEnded, now: int) -> list[str]:
@@ -84,6 +94,6 @@ def fate(event: AttemptEnded, now: int) -> list[str]:
         case "queued":
             return ["queued again"]
         case "failed":
-            return [f"FAILED: supervisor show {event.job}"]
+            return [f"FAILED: {hints.command(f'show {event.job}')}"]
         case _:
             return []

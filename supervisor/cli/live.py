@@ -11,7 +11,7 @@ from supervisor import sensors
 from supervisor.cli.lines import sentence
 from supervisor.cli.output import plain
 from supervisor.events import AttemptEnded, BatchLanded, Event, JobStarted, Warned
-from supervisor.told.units import clock
+from supervisor.told.units import clock, count
 
 REFRESH: Final = 0.2
 
@@ -69,7 +69,7 @@ class Bars:
             task,
             total=event.total,
             completed=event.done or 0,
-            far=f"{event.done or 0:,} of {event.total:,}" if event.total else f"{event.rows:,} rows",
+            far=f"{event.done or 0:,} of {event.total:,}" if event.total else count(event.rows, "row"),
             rate=f"{event.rows / seconds:,.0f} rows/s" if seconds > 1 else "",
         )
 

@@ -6,10 +6,11 @@ loop thread: report(event) -> bounded queue -> this thread: display
 import json
 import queue
 import threading
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from types import TracebackType
-from typing import Final, Protocol
+from typing import Any, Final, Protocol, TextIO
 
 from supervisor import sensors
 from supervisor.cli.lines import sentence
@@ -140,19 +141,22 @@ class Lines:
 
 
 class JsonLines:
-    """One JSON object a line: `event`, `at` and the event's own fields."""
+    """One JSON object a line into `stream`: `event`, `at` and the event's own fields."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
 
     def show(self, event: Event) -> None:
         """Print one event; batches and stale ones included."""
-        print_line(json_line(event, sensors.now_micros()))
+        self.print(type(event).__name__, asdict(event))
+
+    def print(self, name: str, facts: Mapping[str, Any]) -> None:
+        """Print one line."""
+        line = {"event": name, "at": iso(sensors.now_micros()), **facts}
+        print(json.dumps(line, default=dict), file=self._stream, flush=True)
 
     def refresh(self) -> None:
         """Sleep: every line has been printed."""
 
     def close(self) -> None:
         """Nothing."""
-
-
-def json_line(event: Event, at: int) -> str:
-    """Return an event as one line of JSON."""
-    return json.dumps({"event": type(event).__name__, "at": iso(at), **asdict(event)}, default=dict)

@@ -1,8 +1,17 @@
 """`supervisor run`: the daemon, with what happens shown as it does."""
 
+import os
+import signal
 import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
+from typing import Any, TextIO
 
+from landing import views
+from landing.snapshot import snapshot
+from policies.job import ENDED
 from supervisor.application import Application, load_application
 from supervisor.cli.codes import FAILED, INTERRUPTED, STORE, USAGE
 from supervisor.cli.output import complain, page, plain, print_line, short
@@ -28,24 +37,77 @@ def run_command(
     if lines := list(strangers()):
         raise ApplicationRefused(lines)
     application = load_application(settings)
-    with Reporter(display(as_json=as_json)) as reporter:
-        served = serve(application, settings, until_idle=until_idle, report=reporter)
-    if not as_json:
-        print_line(f"{served.ended.replace('_', ' ')}: {reporter.done:,} done, {reporter.failed:,} failed")
-        if until_idle:
-            print_rest(settings.home, application)
-    return code_of(served, failed=strict and reporter.failed > 0)
+    with display(as_json=as_json) as shown, noted_interrupts() as interrupts:
+        with Reporter(shown) as reporter:
+            served = serve(application, settings, until_idle=until_idle, report=reporter)
+        left = unfinished(settings.home)
+        if isinstance(shown, JsonLines):
+            counts = {"done": reporter.done, "failed": reporter.failed, "left": left}
+            shown.print("RunEnded", {"ended": served.ended, "detail": served.detail, **counts})
+        else:
+            print_line(last_line(served, reporter, left))
+    if until_idle and not as_json:
+        print_rest(settings.home, application)
+    cut_short = until_idle and bool(interrupts) and served.ended == "stopped" and left > 0
+    return INTERRUPTED if cut_short else code_of(served, failed=strict and reporter.failed > 0)
 
 
-def display(*, as_json: bool) -> Display:
-    """Choose how to show a run: live on a terminal, lines elsewhere."""
+@contextmanager
+def display(*, as_json: bool) -> Iterator[Display]:
+    """Choose how to show a run: JSON lines when asked, live on a terminal, lines elsewhere."""
     if as_json:
-        return JsonLines()
-    if sys.stdout.isatty():
+        with own_stdout() as stream:
+            yield JsonLines(stream)
+    elif sys.stdout.isatty():
         from supervisor.cli.live import Bars
 
-        return Bars(sys.stdout, sentences=True)
-    return Lines()
+        yield Bars(sys.stdout, sentences=True)
+    else:
+        yield Lines()
+
+
+@contextmanager
+def own_stdout() -> Iterator[TextIO]:
+    """Lend stdout to one writer; what anything else prints meanwhile, a lander say, goes to stderr."""
+    sys.stdout.flush()
+    kept = os.dup(sys.stdout.fileno())
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    try:
+        with open(kept, "w", encoding="utf-8", closefd=False) as stream:
+            yield stream
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, sys.stdout.fileno())
+        os.close(kept)
+
+
+@contextmanager
+def noted_interrupts() -> Iterator[list[int]]:
+    """Note each SIGINT: the run itself does not tell Ctrl-C from SIGTERM, the exit code does."""
+    noted: list[int] = []
+
+    def note(number: int, _frame: FrameType | None) -> None:
+        noted.append(number)
+        if signal.getsignal(number) is note:  # nobody else has taken it: the run is not up yet, or is over
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield noted
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def unfinished(home: Path) -> int:
+    """Count the jobs that have not ended."""
+    with snapshot(home) as db:
+        return sum(jobs for state, jobs in views.counts(db).items() if state not in ENDED)
+
+
+def last_line(served: Served, reporter: Reporter, left: int) -> str:
+    """Say how a run ended and what it came to."""
+    counts = f"{reporter.done:,} done, {reporter.failed:,} failed" + (f", {left:,} left" if left else "")
+    return f"{served.ended.replace('_', ' ')}: {counts}"
 
 
 def code_of(served: Served, *, failed: bool) -> int:
@@ -66,7 +128,7 @@ def code_of(served: Served, *, failed: bool) -> int:
 def print_rest(home: Path, application: Application) -> None:
     """Print what still waits, and why nobody took it."""
     rows = [
-        (f"{group['jobs']:,}", plain(group["kind"]), why(group["kind"], group["reason"], application))
+        (f"{group['jobs']:,}", plain(group["kind"]), why(group, application))
         for group in status(home)["waiting"]
     ]
     if rows:
@@ -75,8 +137,10 @@ def print_rest(home: Path, application: Application) -> None:
             print_line(line)
 
 
-def why(kind: str, reason: str, application: Application) -> str:
+def why(group: Mapping[str, Any], application: Application) -> str:
     """Say why jobs of a kind wait."""
-    if kind not in application.kinds:
-        return f"kind_not_loaded: {plain(application.name)} has no such lane"
-    return short(reason, 100)
+    if group["kind"] not in application.kinds:
+        return f"kind not loaded: {plain(application.name)} has no such lane"
+    if group["reason"] == "no_supervisor":  # ours has just ended
+        return "the run has ended"
+    return short(group["text"], 100)

@@ -5,45 +5,54 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
+from supervisor.cli import hints
+from supervisor.cli.failure import ROW, error_words, has_more, last_words
 from supervisor.cli.output import page, plain, print_json, short
 from supervisor.settings.place import find_home
+from supervisor.told.kills import is_kill
 from supervisor.told.story import story
-from supervisor.told.stuck import call_path, raised_at, stuck_at
-from supervisor.told.units import count, duration, limit
+from supervisor.told.units import count, duration
 
 SHOWN = 12
 """Attempts on the screen, the last ones; all are in --json."""
 
 
-def show_command(*, home: str | None, as_json: bool, job: int) -> int:
-    """Print the story."""
+def show_command(*, home: str | None, as_json: bool, job: int, full: bool) -> int:
+    """Print the story; `full` adds the last attempt's whole traceback or stack and log tail."""
     facts = story(find_home(home), job)
     if as_json:
         print_json(facts)
     else:
-        print("\n".join(screen(facts)))
+        print("\n".join(screen(facts, full=full)))
     return 0
 
 
-def screen(job: dict[str, Any]) -> Iterator[str]:
+def screen(job: dict[str, Any], *, full: bool = False) -> Iterator[str]:
     """Yield the lines of the screen."""
     payload = short(json.dumps(job["payload"], ensure_ascii=False), 60)
-    yield f"#{job['id']} {plain(job['kind'])} {payload}   {headline(job)}"
+    tag = f" [{plain(job['tag'])}]" if job["tag"] else ""
+    yield f"#{job['id']} {plain(job['kind'])}{tag} {payload}   {headline(job)}"
     yield f"landed   {landed(job)}"
     if attempts := job["attempts"]:
         yield from page([attempt_row(one) for one in attempts[-SHOWN:]], indent="  ")
-        yield from last_words(job["id"], attempts[-1])
+    if (last := last_finished(job)) is not None:
+        yield from last_words(job["id"], last, full=full)
     if job["result"] is not None:
         yield f"result   {short(json.dumps(job['result'], ensure_ascii=False), 300)}"
     yield from (f"waits    {wait_line(one)}" for one in job["waits"])
-    if next_step := advice(job):
+    if next_step := advice(job, full=full):
         yield f"next     {next_step}"
+
+
+def last_finished(job: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the newest attempt that has a receipt."""
+    return next((one for one in reversed(job["attempts"]) if one["outcome"] is not None), None)
 
 
 def headline(job: dict[str, Any]) -> str:
     """Say the state and why: loud when it failed."""
     state = str(job["state"]).upper() if job["state"] == "failed" else job["state"]
-    reason = "" if job["reason"] in {None, job["state"]} else f": {short(job['reason'], 160)}"
+    reason = "" if job["reason"] in {None, job["state"]} else f": {short(job['reason'], ROW)}"
     tries = f", attempt {len(job['attempts'])} of {job['max_attempts']}" if job["state"] == "failed" else ""
     return f"{state}{reason}{tries}"
 
@@ -75,42 +84,23 @@ def how_it_ended(attempt: dict[str, Any]) -> str:
     """Say an attempt's end in a few words."""
     if attempt["outcome"] is None:
         return "under way"
-    error = attempt["error"] or {}
-    words = ": ".join(filter(None, (error.get("type"), error.get("message"))))
-    name = "killed" if attempt["kill"] and attempt["outcome"] == "timed_out" else attempt["outcome"]
-    return f"{name}: {short(words, 160)}" if words else str(name)
-
-
-def last_words(job: int, attempt: dict[str, Any]) -> Iterator[str]:
-    """Yield what the last attempt left: its kill, where it was stuck, its traceback's end, its log's end."""
-    if kill := attempt["kill"]:
-        yield f"kill     {kill_line(kill)}"
-        if frames := stuck_at(kill.get("stack") or ""):
-            yield f"stuck in {plain(call_path(frames))}"
-    elif frames := raised_at((attempt["error"] or {}).get("traceback") or ""):
-        yield f"raised at {plain(call_path(frames))}"
-    if lines := attempt["log"].strip().splitlines():
-        yield f'log      "{short(lines[-1], 100)}" (last of {len(lines)} lines: supervisor logs {job})'
-
-
-def kill_line(kill: dict[str, Any]) -> str:
-    """Say how a kill went: the limit, the grace, how late the end was, who survived."""
-    limits = limit(kill["deadline_s"]) if kill.get("deadline_s") is not None else str(kill.get("reason"))
-    survivors = kill.get("survivors") or []
-    left = "0 survivors" if not survivors else f"SURVIVED by {', '.join(f'pid {pid}' for pid in survivors)}"
-    gone = duration(kill["took_ms"] / 1000)
-    return f"{limits}, gone {gone} later (grace {limit(kill['grace_s'])}); {left}"
+    words = error_words(attempt["error"])
+    timed_out = attempt["outcome"] == "timed_out" and is_kill(attempt["outcome"], attempt["kill"])
+    name = "killed" if timed_out else attempt["outcome"]
+    return f"{name}: {short(words, ROW)}" if words else str(name)
 
 
 def wait_line(wait: dict[str, Any]) -> str:
     """Say one reason, and until when."""
-    until = f", until {moment(wait['until']).astimezone():%H:%M:%S}" if wait["until"] else ""
-    return f"{short(wait['reason'], 100)}{until}"
+    until = f" until {moment(wait['until']).astimezone():%H:%M:%S}" if wait["until"] else ""
+    return f"{short(wait['text'], 100)}{until}"
 
 
-def advice(job: dict[str, Any]) -> str:
+def advice(job: dict[str, Any], *, full: bool) -> str:
     """Name the command that helps now, or ""."""
-    reasons = {wait["reason"] for wait in job["waits"]}
-    if "no_supervisor" in reasons:
-        return "supervisor run"
-    return f"supervisor logs {job['id']}" if job["state"] == "failed" else ""
+    if any(wait["reason"] == "no_supervisor" for wait in job["waits"]):
+        return hints.run([job["kind"]])
+    last = last_finished(job)
+    if job["state"] != "failed" or last is None or full or not has_more(last):
+        return ""
+    return hints.command(f"show {job['id']} --full")

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from supervisor.cli import hints
 from supervisor.cli.output import page, plain, print_json, short
 from supervisor.settings.place import find_home
 from supervisor.told.status import status
@@ -37,6 +38,7 @@ def plain_request(argv: list[str]) -> Request | None:
 def status_command(request: Request) -> int:
     """Print the status; with --strict, 1 says that jobs failed or health is bad."""
     facts = status(find_home(request.home))
+    facts["next"] = next_step(facts)
     if request.as_json:
         print_json(facts)
     else:
@@ -50,14 +52,26 @@ def screen(facts: dict[str, Any]) -> Iterator[str]:
     health = "HEALTHY" if facts["healthy"] else "UNHEALTHY"
     yield f"laneway {who(facts['supervisor'])}   {plain(near(facts['home']))}   {health}"
     yield from (f"!  {plain(reason)}" for reason in facts["reasons"])
+    if facts["next"]:
+        yield f"   next: {facts['next']}"
     if facts["running"]:
-        yield f"RUNNING {len(facts['running'])}"
+        yield running_head(len(facts["running"]), up=is_up(facts["supervisor"]))
         yield from page([running_row(job) for job in facts["running"]], indent="  ")
     waiting = sum(facts["jobs"].get(state, 0) for state in ("pending", "queued", "deferred"))
     if waiting:
         yield f"WAITING {waiting:,}"
         yield from page([waiting_row(group) for group in facts["waiting"]], indent="  ")
     yield last_line(facts)
+
+
+def next_step(facts: dict[str, Any]) -> str:
+    """Name the command that helps now, or ""."""
+    return hints.run(facts["lanes"]) if facts["reasons"] and not is_up(facts["supervisor"]) else ""
+
+
+def is_up(supervisor: dict[str, Any]) -> bool:
+    """Tell whether a supervisor holds the store, healthy or not."""
+    return supervisor["state"] not in {"died", "down"}
 
 
 def who(supervisor: dict[str, Any]) -> str:
@@ -80,6 +94,11 @@ def near(path: str) -> str:
         return path
 
 
+def running_head(jobs: int, *, up: bool) -> str:
+    """Say how many run, or that nobody runs them now, whatever their rows say."""
+    return f"RUNNING {jobs}" if up else f"WAS RUNNING {jobs} when the supervisor died"
+
+
 def running_row(job: dict[str, Any]) -> tuple[str, ...]:
     """Return the cells of one job in flight."""
     runs = "starting" if job["for_s"] is None else duration(job["for_s"])
@@ -96,12 +115,12 @@ def progress(job: dict[str, Any]) -> str:
 
 def waiting_row(group: dict[str, Any]) -> tuple[str, ...]:
     """Return the cells of jobs that wait for the same reason."""
-    count = f"{group['jobs']:,}" + ("+" if group["jobs"] >= 1000 else "")
+    number = f"{group['jobs']:,}" + ("+" if group["jobs"] >= 1000 else "")
     if "oldest_s" in group:
         when = f"oldest {duration(group['oldest_s'])}"
     else:
         when = "" if group["wakes_s"] is None else f"next in {duration(group['wakes_s'])}"
-    return count, plain(group["kind"]), short(group["reason"], 60), when
+    return number, plain(group["kind"]), short(group["text"], 60), when
 
 
 def last_line(facts: dict[str, Any]) -> str:
@@ -110,5 +129,6 @@ def last_line(facts: dict[str, Any]) -> str:
     line = f"last hour: {hour or 'nothing ended'}"
     if failed := facts["last_failed"]:
         names = " ".join(f"#{job['id']}" for job in failed)
-        line += f"; {facts['jobs']['failed']:,} failed in all ({names}: supervisor show {failed[0]['id']})"
+        look = hints.command(f"show {failed[0]['id']}")
+        line += f"; {facts['jobs']['failed']:,} failed in all ({names}: {look})"
     return f"{line}; store {facts['store_mb']:g} MB, WAL {facts['wal_mb']:g} MB"

@@ -91,8 +91,15 @@ def first_match(text: str, marked: str) -> int:
 
 
 def snippet(line: str, match: int) -> str:
-    """Cut `line` to one screen line that shows the match, free of control characters."""
+    """Cut `line` to one screen line that shows the match; control characters are escaped, space is space."""
     start = max(0, min(match - SNIPPET // 4, len(line) - SNIPPET))
     shown = line[start : start + SNIPPET]
-    plain = "".join(letter if letter.isprintable() else " " for letter in shown).strip()
+    plain = "".join(visible(letter) for letter in shown).strip()
     return f"{'…' if start else ''}{plain}{'…' if start + SNIPPET < len(line) else ''}"
+
+
+def visible(letter: str) -> str:
+    """Return a letter as it can be shown on one line."""
+    if letter.isprintable():
+        return letter
+    return " " if letter.isspace() else letter.encode("unicode_escape", "backslashreplace").decode()

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from landing import views
-from landing.connect import open_reader, store_path
+from landing.connect import open_reader, store_path, translated
 from landing.errors import StoreBroken, StoreError
 from landing.lander import Clocks, Lander, Notice, Raised
 from landing.reader import Reader
@@ -15,6 +15,7 @@ from supervisor import events, sensors
 from supervisor.loop import Loop
 
 CLOSE_SECONDS: Final = 10.0
+HURRY_SECONDS: Final = 0.3
 
 Reply = TypeVar("Reply")
 
@@ -26,6 +27,8 @@ class Desk:
         self._loop = loop
         self._report = report
         self.broken: Notice | None = None
+        self._path = store_path(home)
+        self._patience = CLOSE_SECONDS
         self._outside = open_reader(store_path(home))
         self._seen = views.data_version(self._outside)
         self.reader = Reader(home, sensors.monotonic, loop.post)
@@ -48,14 +51,36 @@ class Desk:
             if self.broken is not None:
                 raise StoreBroken(self.broken.code, self.broken.text)
             self._loop.turn(float("inf"))
+        reply: Reply = self._answer(answers)
+        return reply
+
+    def try_ask(self, operation: Operation[Any]) -> bool:
+        """Ask as long as `close` would wait; tell whether it was done."""
+        answers: list[Any] = []
+        self.lander.submit(operation, answers.append)
+        until = sensors.monotonic() + self._patience
+        while not answers and self.broken is None and sensors.monotonic() < until:
+            self._loop.turn(until)
+        return bool(answers) and not isinstance(answers[0], Raised)
+
+    def hurry(self) -> None:
+        """Wait for nobody any longer than a moment."""
+        self._patience = HURRY_SECONDS
+
+    def _answer(self, answers: list[Any]) -> Any:
         if not isinstance(answers[0], Raised):
-            return answers[0]  # type: ignore[no-any-return]
+            return answers[0]
         error = answers[0].error
         raise error if isinstance(error, StoreError) else StoreError("store", f"the store refused: {error}")
 
     def changed(self) -> bool:
-        """Tell whether anybody else has committed since the last call."""
-        before, self._seen = self._seen, views.data_version(self._outside)
+        """Tell whether anybody else has committed since the last call; notice when the store is none."""
+        before = self._seen
+        try:
+            with translated(self._path):
+                self._seen = views.data_version(self._outside)
+        except StoreError as error:
+            self._noticed(Notice(error.code, str(error), fatal=True))
         return before != self._seen
 
     def _noticed(self, notice: Notice) -> None:
@@ -68,11 +93,11 @@ class Desk:
 
         The lander is last: whoever closes the store last folds its WAL back, and readers cannot.
         """
-        self.reader.close(CLOSE_SECONDS)
+        self.reader.close(self._patience)
         self._outside.close()
-        if not self.lander.close(CLOSE_SECONDS):
+        if not self.lander.close(self._patience):
             self._report(
-                events.Warned("lander_stuck", f"the lander did not come back in {CLOSE_SECONDS:g} s")
+                events.Warned("lander_stuck", f"the lander did not come back in {self._patience:g} s")
             )
 
 

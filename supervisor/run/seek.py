@@ -37,6 +37,7 @@ class Seeker:
         self._warm: Profile = list(kinds.values())[-1].profile
         self._next_wake: int | None = None
         self._nothing_left = False
+        self._held = 0
         self._look = True
         self._stopping = False
 
@@ -66,6 +67,8 @@ class Seeker:
             return
         if self._next_wake is not None and self._next_wake <= self._world.now():
             self._next_wake, self._look = None, True
+        if len(self._pool.held) != self._held:
+            self._held, self._look = len(self._pool.held), True
         self._place()
         if self._free() > 0:
             self._claim()

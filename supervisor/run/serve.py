@@ -24,7 +24,7 @@ from supervisor.application import Application, Profile
 from supervisor.attempt.conversation import World
 from supervisor.attempt.dispatch import Dispatch
 from supervisor.children.command import command_for
-from supervisor.children.pool import Pool
+from supervisor.children.pool import SLOW_START, Pool
 from supervisor.lock import SupervisorLock
 from supervisor.loop import READ, Loop
 from supervisor.run.desk import Desk, open_desk
@@ -34,6 +34,8 @@ from supervisor.settings.values import Settings
 
 RENEW_SECONDS: Final = 30.0
 LOOK_SECONDS: Final = 1.0
+GIVE_UP_SECONDS: Final = 1.0
+"""After a second request to stop, receipts get so long; the next start settles what is left."""
 MARKER: Final = "LANEWAY_MARKER"
 
 
@@ -154,6 +156,10 @@ class Daemon:
         self._looked_at = self._renewed_at = sensors.monotonic()
         self._stops = 0
         self._warned: set[Profile] = set()
+        self._slow: set[Profile] = set()
+        self._give_up_at = float("inf")
+        if parts.bell.deaf is not None:
+            parts.report(events.Warned("doorbell", f"{parts.bell.deaf}; new jobs are seen within a second"))
         parts.loop.watch(parts.bell.fileno(), READ, self._rang)
         parts.report(events.RunStarted(opened.run, world.pid, world.slots, application.name, opened.orphans))
 
@@ -162,13 +168,23 @@ class Daemon:
         try:
             ended = self._turn_until_ended(until_idle=until_idle)
         except BaseException:
+            self._seeker.stop()
             self._end_children(idle_only=False)
             raise
         self._seeker.stop()
-        self._end_children(idle_only=ended.ended != "broken")
-        if ended.ended != "broken":
-            self._parts.desk.ask(CloseRun(self._run))
+        self._end_children(idle_only=ended.ended not in {"broken", "interrupted"})
+        self._close_run(ended)
         return ended
+
+    def _close_run(self, ended: Served) -> None:
+        """Close the run as clean, unless receipts are missing; the next start settles what is left."""
+        desk = self._parts.desk
+        if ended.ended == "interrupted":
+            desk.hurry()
+        if ended.ended != "broken" and not len(self._dispatch) and not desk.try_ask(CloseRun(self._run)):
+            self._parts.report(
+                events.Warned("not_closed", "the store is busy; the next start closes this run")
+            )
 
     def _turn_until_ended(self, *, until_idle: bool) -> Served:
         lost = 0.0
@@ -203,9 +219,17 @@ class Daemon:
         if len(self._dispatch) and now - self._renewed_at >= RENEW_SECONDS:
             self._renewed_at = now
             self._parts.desk.lander.submit(Renew(self._run), ignore)
+        self._warn_of_starts()
+
+    def _warn_of_starts(self) -> None:
         for profile in self._pool.held.keys() - self._warned:
             self._warned.add(profile)
             self._parts.report(events.Warned("app_start_failed", self._start_failure(profile)))
+        for profile in set(self._pool.slow_starts()) - self._slow:
+            self._slow.add(profile)
+            specs = ", ".join(profile.specs)
+            text = f"a child has been importing {specs} for {SLOW_START:g} s; its jobs wait"
+            self._parts.report(events.Warned("child_start_slow", text))
 
     def _rang(self, _events: int) -> None:
         if self._parts.bell.drain():
@@ -215,9 +239,11 @@ class Daemon:
     def _due(self) -> Iterator[float]:
         yield self._looked_at + LOOK_SECONDS
         yield from self._dispatch.next_due()
-        for due in (self._pool.climb(sensors.monotonic()), self._seeker.next_due()):
+        now = sensors.monotonic()
+        for due in (self._pool.climb(now), self._pool.next_start(), self._seeker.next_due()):
             if due is not None:
                 yield due
+        yield self._give_up_at
 
     def _ended(self, *, until_idle: bool) -> Served | None:
         """Say why the run is over, or None."""
@@ -225,6 +251,7 @@ class Daemon:
             return Served("broken", broken.text)
         if self._stops:
             over = not len(self._dispatch) and self._seeker.settled
+            over = over or sensors.monotonic() >= self._give_up_at
             return Served("interrupted" if self._stops > 1 else "stopped") if over else None
         if self._parts.awaited.left == set():
             self._seeker.stop()
@@ -236,9 +263,7 @@ class Daemon:
         return Served("idle")
 
     def _start_failure(self, profile: Profile) -> str:
-        complaint = self._pool.held[profile]
-        why = complaint.message if complaint else "the child ended before it was ready"
-        return f"children of {', '.join(profile.specs)} do not start: {why}"
+        return f"children of {', '.join(profile.specs)} do not start: {self._pool.held[profile]}"
 
     def _command(self, profile: Profile) -> Command:
         command = command_for(
@@ -267,4 +292,5 @@ class Daemon:
             self._dispatch.drain()
             self._pool.stop_all(idle_only=True)
         else:
+            self._give_up_at = min(self._give_up_at, sensors.monotonic() + GIVE_UP_SECONDS)
             self._dispatch.stop_now()

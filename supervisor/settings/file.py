@@ -85,7 +85,7 @@ class SettingsFile:
             if complaint is None:
                 yield name, tuple(value) if isinstance(value, list) else value
             else:
-                self.complain(f"{where} {complaint}")
+                self.complain(f"{where} {complaint}{units.HOW_TO_WRITE if name in DURATIONS else ''}")
 
     def refuse_unknown(self) -> None:
         """Complain about every top-level key and section that this version does not read."""

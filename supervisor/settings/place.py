@@ -67,3 +67,15 @@ def find_home(
     if file.complaints:
         raise SettingsRefused(file.complaints)
     return home
+
+
+def names_app(cwd: Path | None = None, environ: Mapping[str, str] | None = None) -> bool:
+    """Tell whether LANEWAY_APP or the settings file names an application, so that no flag is needed."""
+    if environment(environ).get("LANEWAY_APP"):
+        return True
+    path = project_folder(cwd or Path.cwd()) / FILE
+    if not os.path.lexists(path):
+        return False
+    from supervisor.settings.file import SettingsFile  # noqa: PLC0415 - as above
+
+    return SettingsFile(path).text("app") is not None

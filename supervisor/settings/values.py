@@ -81,6 +81,8 @@ def load_settings(
         kinds=file.kinds(),
     )
     file.refuse_unknown()
+    if flags.app is not None and not flags.app.strip():
+        file.complaints.append("--app is empty; write FILE.py[:NAME] or MODULE[:NAME]")
     if flags.max_workers is not None and not is_workers(flags.max_workers):
         file.complaints.append(f"--max-workers must be from 1 to {MOST_WORKERS}, not {flags.max_workers}")
     if file.complaints:

@@ -12,6 +12,7 @@ from landing.snapshot import snapshot, store_size
 from policies.job import MICROS
 from supervisor import sensors
 from supervisor.lock import is_live, last_sign_of_life
+from supervisor.told.reasons import in_words, why_queued
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
@@ -35,7 +36,7 @@ def status(home: Path) -> dict[str, Any]:
             "supervisor": supervisor_facts(home, run, now),
             "jobs": counts,
             "running": [running_facts(row, now) for row in views.in_flight(db)],
-            "waiting": waiting_facts(db, now),
+            "waiting": waiting_facts(db, now, live=is_live(home)),
             "last_hour": views.ended_since(db, now - HOUR),
             "last_failed": last_failed(db) if counts.get("failed") else [],
         }
@@ -76,13 +77,14 @@ def running_facts(row: dict[str, Any], now: int) -> dict[str, Any]:
     }
 
 
-def waiting_facts(db: "Connection", now: int) -> list[dict[str, Any]]:
+def waiting_facts(db: "Connection", now: int, *, live: bool) -> list[dict[str, Any]]:
     """Return who waits, by kind and reason; counts stop at 1,000 a group."""
+    running = len(views.in_flight(db))
     queued = [
         {
             "kind": row["kind"],
             "jobs": row["jobs"],
-            "reason": "queued",
+            "reason": why_queued(live=live, running=running, waited=now - row["oldest"]),
             "oldest_s": round(max(0, now - row["oldest"]) / MICROS, 1),
         }
         for row in views.waiting(db)
@@ -96,7 +98,7 @@ def waiting_facts(db: "Connection", now: int) -> list[dict[str, Any]]:
         }
         for row in views.pending(db)
     ]
-    return queued + pending
+    return [group | {"text": in_words(group["reason"], running)} for group in queued + pending]
 
 
 def last_failed(db: "Connection") -> list[dict[str, Any]]:
@@ -123,15 +125,15 @@ def lanes(facts: dict[str, Any]) -> dict[str, dict[str, int]]:
 
 
 def complaints(facts: dict[str, Any]) -> list[str]:
-    """Say what is not as it should be, one line each with what to do."""
+    """Say what is not as it should be, one line each."""
     found, who = [], facts["supervisor"]
     undone = sum(facts["jobs"].get(state, 0) for state in ("pending", "queued", "leased", "running"))
     if who["state"] == "stalled":
         found.append(f"the supervisor (pid {who['pid']}) has not moved for {who['age_s']:g} s")
     if who["state"] == "died":
-        found.append(f"run {who['run']} died; the next one recovers: supervisor run")
+        found.append(f"run {who['run']} died; the next one recovers")
     elif who["state"] == "down" and undone:
-        found.append(f"no supervisor runs, {undone:,} unfinished: supervisor run")
+        found.append(f"no supervisor runs, {undone:,} unfinished")
     if facts["wal_mb"] > WAL_MB:
         found.append(f"the WAL has grown to {facts['wal_mb']:g} MB")
     return found

@@ -10,8 +10,10 @@ from typing import Any
 
 from landing import views
 from landing.snapshot import snapshot
-from policies.job import State
+from policies.job import ENDED, IN_FLIGHT, State
+from supervisor import sensors
 from supervisor.lock import is_live
+from supervisor.told.reasons import in_words, why_queued
 from supervisor.told.units import iso
 
 
@@ -25,7 +27,7 @@ def story(home: Path, job: int) -> dict[str, Any]:
     with snapshot(home) as db:
         row = views.job(db, job)
         attempts, events = views.attempts(db, job), views.events(db, job)
-        busy = bool(views.in_flight(db))
+        running = len(views.in_flight(db))
         declared = views.kinds(db).get(row["kind"], {}).get("options", {})
     return {
         "id": row["id"],
@@ -44,23 +46,26 @@ def story(home: Path, job: int) -> dict[str, Any]:
         "progress": {"done": row["done"], "total": row["total"]},
         "failures": row["failures"],
         "max_attempts": declared.get("max_attempts"),
-        "waits": waits(row, live=is_live(home), busy=busy),
+        "waits": waits(row, sensors.now_micros(), live=is_live(home), running=running),
         "attempts": [attempt_story(one, row) for one in attempts],
         "landed": {"batches": row["landed_seq"], "rows": row["landed_rows"], "mark": row["mark"]},
         "events": [event_story(one) for one in events],
     }
 
 
-def waits(row: Mapping[str, Any], *, live: bool, busy: bool) -> list[dict[str, Any]]:
-    """Return every reason that holds a waiting job now, each with when it ends, where that is known."""
-    found: list[dict[str, Any]] = []
+def waits(row: Mapping[str, Any], now: int, *, live: bool, running: int) -> list[dict[str, Any]]:
+    """Return every reason that holds a waiting job now: its name, its words, until when if that is known."""
+    found: list[tuple[str, str | None]] = []
     if row["state"] in {State.PENDING, State.DEFERRED}:
-        found.append({"reason": row["reason"] or row["state"], "until": iso(row["wake_at"])})
-    elif row["state"] == State.QUEUED and live and busy:
-        found.append({"reason": "others_run", "until": None})
-    if not live and row["state"] in {State.PENDING, State.DEFERRED, State.QUEUED}:
-        found.append({"reason": "no_supervisor", "until": None})
-    return found
+        found.append((row["reason"] or row["state"], iso(row["wake_at"])))
+    elif row["state"] == State.QUEUED and live:
+        why = why_queued(live=live, running=running, waited=now - row["waiting_since"])
+        found += [] if why == "queued" else [(why, None)]
+    if not live and row["state"] in IN_FLIGHT:
+        found.append(("orphaned", None))
+    if not live and row["state"] not in ENDED:
+        found.append(("no_supervisor", None))
+    return [{"reason": why, "text": in_words(why, running), "until": until} for why, until in found]
 
 
 def attempt_story(attempt: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:

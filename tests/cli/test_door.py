@@ -1,6 +1,8 @@
 """The one door: whatever happens behind it becomes a line and an exit code."""
 
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,13 +13,15 @@ from supervisor.cli import main
 from supervisor.cli.cancel import settle, verified
 from supervisor.cli.codes import code_of, lines_of
 from supervisor.cli.run import code_of as code_of_run
+from supervisor.cli.show import wait_line
 from supervisor.client import Client
 from supervisor.errors import Refused, WaitedTooLong
 from supervisor.lock import LockHeld
 from supervisor.run.serve import Served
 from supervisor.told.story import waits
 
-ROW = {"state": "queued", "reason": None, "wake_at": None}
+NOW = 1_700_000_000_000_000
+ROW = {"state": "queued", "reason": None, "wake_at": None, "waiting_since": NOW - 3_000_000}
 
 
 @pytest.mark.parametrize(
@@ -102,14 +106,31 @@ def test_a_run_ends_with_a_code(
 
 def test_a_waiting_job_has_every_reason_that_holds_now() -> None:
     """Promise 7: reasons everywhere."""
-    pending = {"state": "pending", "reason": "backoff", "wake_at": 1_700_000_000_000_000}
+
+    def named(row: dict[str, Any], *, live: bool, running: int) -> list[tuple[str, str]]:
+        return [(one["reason"], one["text"]) for one in waits(row, NOW, live=live, running=running)]
+
+    nobody = ("no_supervisor", "no supervisor runs here")
+    assert named(ROW, live=False, running=0) == [nobody]
+    assert named(ROW, live=True, running=3) == [("others_run", "all 3 workers busy")]
+    assert named(ROW, live=True, running=1) == [("others_run", "the one worker is busy")]
+    assert named(ROW, live=True, running=0) == [
+        ("kind_not_loaded", "kind not loaded by the running supervisor")
+    ]
+    assert named({**ROW, "waiting_since": NOW}, live=True, running=0) == [], "it is about to be taken"
+    assert named({**ROW, "state": "done"}, live=False, running=0) == []
+    orphaned = ("orphaned", "was running when the supervisor died")
+    assert named({**ROW, "state": "running"}, live=False, running=1) == [orphaned, nobody]
+    assert named({**ROW, "state": "running"}, live=True, running=1) == []
+    pending = {**ROW, "state": "pending", "reason": "backoff", "wake_at": NOW}
     until = "2023-11-14T22:13:20.000000+00:00"
-    assert waits(ROW, live=False, busy=False) == [{"reason": "no_supervisor", "until": None}]
-    assert waits(ROW, live=True, busy=True) == [{"reason": "others_run", "until": None}]
-    assert waits(ROW, live=True, busy=False) == []
-    assert waits(pending, live=True, busy=True) == [{"reason": "backoff", "until": until}]
-    assert len(waits(pending, live=False, busy=False)) == 2
-    assert waits({**ROW, "state": "done"}, live=False, busy=False) == []
+    assert waits(pending, NOW, live=True, running=1) == [
+        {"reason": "backoff", "text": "backoff", "until": until}
+    ]
+    assert re.fullmatch(
+        r"backoff until \d\d:\d\d:20", wait_line(waits(pending, NOW, live=True, running=1)[0])
+    )
+    assert named(pending, live=False, running=0)[1:] == [nobody]
 
 
 def test_a_cancel_that_is_not_settled_in_time_says_so(

@@ -1,5 +1,6 @@
 """`index` and `search`: the built-in vault from the command line."""
 
+import json
 import signal
 import subprocess
 from pathlib import Path
@@ -34,7 +35,7 @@ def test_a_folder_is_indexed_in_the_foreground_when_nobody_runs(shell: Shell, no
         "files",
         "indexed",
         "unchanged",
-        "tombstoned",
+        "dropped",
         "skipped",
         "chunks",
         "batches",
@@ -108,6 +109,15 @@ def test_hits_are_ranked_lines_and_json_is_a_list(shell: Shell, notes: Path) -> 
     assert len(shell("search", "water", "--limit", "1", "--json").json) == 1
 
 
+def test_a_hit_is_one_line_whatever_its_path_and_text_hold(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "odd").mkdir()
+    (tmp_path / "odd" / "new\nline\x1b.md").write_text("one\x1b[2J\ttwo heliotrope\n")
+    shell("index", "odd")
+    assert shell("search", "heliotrope").out == (
+        f"{tmp_path}/odd/new\\nline\\x1b.md:1  one\\x1b[2J two heliotrope\n"
+    )
+
+
 def test_no_hits_are_an_answer(shell: Shell, notes: Path) -> None:
     """K15, exit code 0."""
     shell("index", "notes")
@@ -122,6 +132,31 @@ def test_a_search_before_the_first_index_says_what_to_do(project: Shell) -> None
     project("enqueue", "square")
     line = project.refused("search", "water", code=1)
     assert line == f"nothing is indexed in {project.home}; first: supervisor index FOLDER"
+
+
+def test_an_index_behind_a_busy_supervisor_says_what_it_waits_for_and_stays_queued(
+    project: Shell, notes: Path
+) -> None:
+    project("enqueue", "sleepy", '{"seconds": 60}')
+    with project.start("run", "--max-workers", "1", stdin=subprocess.DEVNULL) as supervisor:
+        while not landed(project):
+            assert supervisor.poll() is None
+        with project.start("index", "notes", stdin=subprocess.DEVNULL) as index:
+            assert index.stderr.readline() == b"hint: job #2 waits for its turn: the one worker is busy\n"
+            index.send_signal(signal.SIGINT)
+            out, err = index.communicate(timeout=20)
+        assert (index.returncode, out) == (130, b"")
+        assert err == (
+            b"hint: job #2 stays queued; the supervisor here sees it through, supervisor cancel 2 ends it\n"
+        )
+        with project.start("index", "notes", "--json", stdin=subprocess.DEVNULL) as index:
+            index.stderr.readline()
+            project("cancel", "1")
+            out, _ = index.communicate(timeout=20)
+        assert json.loads(out)["id"] == 2, "an equal job that is queued is the same work (C74)"
+        supervisor.terminate()
+        supervisor.communicate(timeout=20)
+    assert project("index", "notes", "--json").json["id"] == 3
 
 
 def test_an_interrupted_index_keeps_its_place(shell: Shell, tmp_path: Path) -> None:

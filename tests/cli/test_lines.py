@@ -3,6 +3,7 @@
 import os
 import pty
 import select
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from supervisor.cli.lines import sentence
-from supervisor.cli.output import complain, page, plain, short
+from supervisor.cli.output import complain, one_line, page, plain, short
 from supervisor.cli.report import JsonLines, Lines, Quiet, Reporter
 from supervisor.events import (
     AttemptEnded,
@@ -74,15 +75,38 @@ def ended(**facts: Any) -> AttemptEnded:
                 error="no batch for 120 s",
                 kill={"took_ms": 3.0, "stack": STACK, "survivors": []},
             ),
-            "#5 embed killed: no batch for 120 s, stuck in /srv/app.py:41 transcribe, 0 survivors,"
+            "#5 embed killed: no batch for 120 s, stuck in /srv/app.py:41 transcribe,"
             " gone in 3 ms; FAILED: supervisor show 5",
         ),
         (
             ended(outcome="timed_out", state="failed", error="x", kill={"took_ms": 5000.0, "survivors": [9]}),
-            "#5 embed killed: x, 1 SURVIVED, gone in 5.0 s; FAILED: supervisor show 5",
+            "#5 embed killed: x, gone in 5.0 s, survivors: pid 9; FAILED: supervisor show 5",
+        ),
+        (
+            ended(
+                outcome="timed_out",
+                state="failed",
+                error="x",
+                kill={"took_ms": 500.0, "stack": "", "rung": "kill", "grace_s": 0.5, "survivors": []},
+            ),
+            "#5 embed killed: x, ignored SIGTERM, ended by SIGKILL after its grace of 0.5 s, gone in 0.5 s;"
+            " FAILED: supervisor show 5",
+        ),
+        (
+            ended(
+                outcome="failed",
+                state="failed",
+                error="the lander raised: no",
+                kill={"took_ms": 3.0, "stack": STACK, "rung": "term", "survivors": []},
+            ),
+            "#5 embed failed: the lander raised: no; FAILED: supervisor show 5",
+        ),
+        (
+            ended(outcome="failed", state="failed", error="no", kill={"took_ms": 5.0, "survivors": [9, 10]}),
+            "#5 embed failed: no, survivors: pid 9, pid 10; FAILED: supervisor show 5",
         ),
         (StaleBatch(5, 3), "#5 batch 3 came too late and changed nothing"),
-        (Warned("disk_full", "the disk is full\nreally"), "warning: the disk is full"),
+        (Warned("disk_full", "the disk is full\nreally"), "warning: the disk is full …"),
         (Stopping(now=False), "stopping after the batches under way; again to stop now"),
         (Stopping(now=True), "stopping now"),
     ],
@@ -95,8 +119,10 @@ def test_an_event_reads_as(event: Event, line: str) -> None:
 def test_nothing_that_is_printed_can_move_a_cursor(capsys: pytest.CaptureFixture[str]) -> None:
     assert plain("a\x1b[2Jb\r\u202e\udc80\tc\n") == "a\\x1b[2Jb\\r\\u202e\\udc80\tc\n"
     assert plain("déjà 🦀") == "déjà 🦀"
-    assert short("first\nsecond", 10) == "first"
-    assert short("x" * 20, 10) == "xxxxxxx..."
+    assert short("first\nsecond", 10) == "first …", "what is missing is said"
+    assert short("a\tb\n", 10) == "a\\tb"
+    assert short("x" * 20, 10) == "xxxxxxxxx…"
+    assert one_line("a\nb\x1b") == "a\\nb\\x1b"
     complain("two\nlines\x1b")
     assert capsys.readouterr().err == "error: two lines\\x1b\n"
 
@@ -140,7 +166,7 @@ def test_a_batch_is_worth_a_line_when_the_last_one_is_ten_seconds_old(
 
 
 def test_json_lines_and_quiet_ones(capsys: pytest.CaptureFixture[str]) -> None:
-    with Reporter(JsonLines()) as report:
+    with Reporter(JsonLines(sys.stdout)) as report:
         report(ended(kill={"took_ms": 3.0}))
     out = capsys.readouterr().out
     assert '"event": "AttemptEnded"' in out
@@ -253,4 +279,20 @@ def test_on_a_terminal_a_long_line_is_cut_at_its_edge(project: Shell, terminal: 
     os.close(theirs)
     seen = read_terminal(ours).replace(b"\r\n", b"\n")
     process.communicate(timeout=20)
-    assert max(len(line) for line in seen.splitlines()) == 40
+    head, row = seen.decode().splitlines()
+    assert (len(row), row[-1]) == (40, "…")
+    assert head.startswith("ID   KIND     STATE    AGE"), "what comes first stays readable"
+    assert row.startswith("1    square   queued")
+
+
+def test_on_a_terminal_a_hit_is_cut_at_its_edge(shell: Shell, terminal: tuple[int, int]) -> None:
+    (shell.folder / "n").mkdir()
+    (shell.folder / "n" / "a.md").write_text("heliotrope " + "word " * 60)
+    shell("index", "n")
+    width = len(f"{shell.folder}/n/a.md:1  ") + 30
+    ours, theirs = terminal
+    process = shell.start("search", "heliotrope", stdout=theirs, env={"COLUMNS": str(width)})
+    os.close(theirs)
+    [line] = read_terminal(ours).decode().splitlines()
+    process.communicate(timeout=20)
+    assert (len(line), line[-1]) == (width, "…")

@@ -80,11 +80,20 @@ def test_a_bad_line_is_named_by_its_number_and_nothing_is_queued(shell: Shell) -
     assert not shell.home.exists()
 
 
+def test_a_file_without_lines_is_refused_with_its_kind_checked_first(project: Shell) -> None:
+    project.write("empty", "\n\n")
+    line = project.refused("enqueue", "square", "--lines", "empty", code=2)
+    assert line == "--lines empty holds no payload, 0 queued; write one JSON value a line"
+    assert 'unknown kind "squar"' in project.refused("enqueue", "squar", "--lines", "empty", code=2)
+    assert not project.home.exists()
+
+
 def test_a_bad_option_of_a_job_is_refused(shell: Shell) -> None:
     done = shell("enqueue", "vault_sync", "--batch-deadline", "soon")
     assert done.code == 2
     assert done.err == (
-        "error: Invalid value for '--batch-deadline': 'soon' is no duration; write 30, 30s, 2m or 1h\n"
+        "error: Invalid value for '--batch-deadline': 'soon' is no duration;"
+        ' write 30, "30s", "2m" or "1h"; supervisor enqueue --help shows how\n'
     )
     assert "tag must be 1 to 128 printable characters" in shell.refused(
         "enqueue", "vault_sync", "--tag", "", code=2
@@ -111,6 +120,27 @@ def test_an_application_that_is_none_is_refused(shell: Shell) -> None:
     shell.write("other.py", "app = 7\n")
     assert "is a int, not a supervisor.App" in shell.refused("check", "--app", "other.py", code=2)
     assert "there is no file" in shell.refused("check", "--app", "missing.py", code=2)
+
+
+@pytest.mark.parametrize(
+    ("spec", "line"),
+    [
+        (":app", "':app': that names no module and no file; write FILE.py[:NAME] or MODULE[:NAME]"),
+        (".", "'.': that names no module and no file; write FILE.py[:NAME] or MODULE[:NAME]"),
+        ("./notes", "'./notes': a path must end in .py; write FILE.py[:NAME] or MODULE[:NAME]"),
+        ("", "--app is empty; write FILE.py[:NAME] or MODULE[:NAME]"),
+        ("a.py:", "'a.py:': what follows the colon must be one name; write FILE.py:NAME or MODULE:NAME"),
+    ],
+)
+def test_a_spec_of_the_wrong_form_is_refused_with_the_right_one(spec: str, line: str, shell: Shell) -> None:
+    """Exit code 2."""
+    assert shell.refused("run", "--app", spec, code=2) == line
+
+
+def test_a_file_without_the_name_says_how_to_name_another(shell: Shell) -> None:
+    file = shell.write("other.py", "it = 7\n")
+    line = shell.refused("check", "--app", "other.py", code=2)
+    assert line == f"{file}:app: it has no 'app'; another name is given as {file}:NAME ({file})"
 
 
 def test_a_home_that_is_a_file_is_a_store_error(shell: Shell) -> None:
@@ -183,10 +213,10 @@ def test_a_broken_settings_file_stops_nobody_who_says_where_the_home_is(shell: S
 
 def test_unknown_commands_and_options_get_a_suggestion_in_one_line(shell: Shell) -> None:
     """Exit code 2."""
-    assert "'enqeue'" in shell.refused("enqeue", code=2)
+    assert "Did you mean 'enqueue'?; supervisor --help shows how" in shell.refused("enqeue", code=2)
     assert "--until-idle" in shell.refused("run", "--until-idel", code=2)
     assert "which command?" in shell.refused(code=2)
-    assert "ID" in shell.refused("show", code=2)
+    assert shell.refused("show", code=2) == "Missing argument 'ID'; supervisor show --help shows how"
     assert "--strikt" in shell.refused("status", "--strikt", code=2)
 
 

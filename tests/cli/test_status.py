@@ -45,9 +45,10 @@ def test_a_new_home_is_down_and_says_what_to_do(shell: Shell) -> None:
     lines = done.out.splitlines()
     assert lines[0].startswith("laneway down")
     assert lines[0].endswith("UNHEALTHY")
-    assert lines[1] == "!  no supervisor runs, 1 unfinished: supervisor run"
-    assert lines[2] == "WAITING 1"
-    assert lines[3].split()[:3] == ["1", "vault_sync", "queued"]
+    assert lines[1] == "!  no supervisor runs, 1 unfinished"
+    assert lines[2] == "   next: supervisor run --app supervisor.lanes"
+    assert lines[3] == "WAITING 1"
+    assert lines[4].startswith("  1   vault_sync   no supervisor runs here   oldest ")
     assert shell("status", "--strict").code == 1
 
 
@@ -84,8 +85,8 @@ def test_liveness_is_the_locks_word_whatever_the_store_does(tmp_path: Path) -> N
     [
         ("up", {"queued": 5}, 1, []),
         ("down", {"done": 5}, 1, []),
-        ("down", {"queued": 5}, 1, ["no supervisor runs, 5 unfinished: supervisor run"]),
-        ("died", {}, 1, ["run 7 died; the next one recovers: supervisor run"]),
+        ("down", {"queued": 5}, 1, ["no supervisor runs, 5 unfinished"]),
+        ("died", {}, 1, ["run 7 died; the next one recovers"]),
         ("stalled", {}, 1, ["the supervisor (pid 42) has not moved for 9 s"]),
         ("up", {}, 300, ["the WAL has grown to 300 MB"]),
     ],

@@ -51,7 +51,7 @@ def test_done_keeps_result_receipt_and_events(stand: Stand) -> None:
         {"took_ms": 1},
         None,
     )
-    assert (attempt["spent"], attempt["log"]) == (9, "hello\x00?")
+    assert (attempt["spent"], attempt["log"]) == (9, r"hello\x00\udcff")
     assert stand.events(claimed.job) == ["noted", "again"]
 
 

@@ -269,6 +269,115 @@ def hostile(job: Jobs, ctx: Context) -> Pairs:
     time.sleep(3600)
 
 
+def say(*fields: Any) -> None:
+    """Send one frame of the wire by hand."""
+    body = msgspec.msgpack.encode(fields)
+    os.write(channel(), len(body).to_bytes(4, "big") + body)
+
+
+def nested(depth: int) -> list[Any]:
+    value: list[Any] = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+WORDS = {
+    "yielded": lambda: say("yielded", 1, 0),
+    "result": lambda: say("done", 1, "{no json", 0),
+    "done early": lambda: say("done", 7, None, 0),
+    "started": lambda: say("started"),
+    "ready": lambda: say("ready", 1, []),
+    "replayed": lambda: say("progress", None, None, 1),
+    "keys": lambda: say("batch", 2, 1, 1, [], ["k" * 1000] * 100, [None, 0, b""], None, None, 0, [[1]]),
+    "flood": lambda: [say("progress", n, None, 0) for n in range(100_000)],
+    "nested": lambda: say("read", 1, "texts", {"job": nested(900)}),
+}
+
+
+@app.lane("says", max_attempts=3, batch_deadline=20, grace=0.3)
+def says(job: Jobs, ctx: Context) -> Pairs:
+    yield 0, "before"
+    WORDS[job.payload["what"]]()
+    time.sleep(3600)
+
+
+@app.lane("floods", batch_deadline=0.5, grace=0.3, max_attempts=1)
+def floods(job: Jobs, ctx: Context) -> Pairs:
+    yield 0, "before"
+    body = msgspec.msgpack.encode(("progress", 1, None, 0))
+    frame = len(body).to_bytes(4, "big") + body
+    fd = channel()
+    while True:
+        os.write(fd, frame * 100)
+
+
+@app.read
+def unreadable(db: Any) -> None:
+    raise OSError("no file \udcff")
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise SystemExit("no")
+
+
+@app.read
+def unspeakable(db: Any) -> None:
+    raise Unspeakable("a", "b")
+
+
+@app.lane("asks_badly", batch_deadline=20)
+def asks_badly(job: Jobs, ctx: Context) -> Pairs:
+    for n, read in enumerate((unreadable, unspeakable)):
+        try:
+            ctx.read(read)
+        except Exception as error:
+            yield n, str(error)
+
+
+@app.lane("hangs_up", max_attempts=1, grace=0.3)
+def hangs_up(job: Jobs, ctx: Context) -> Pairs:
+    yield 0, "before"
+    os.close(channel())
+    time.sleep(3600)
+
+
+class Picky(msgspec.Struct):
+    n: int
+
+    def __post_init__(self) -> None:
+        raise RuntimeError("picky")
+
+
+@app.lane("picky", payload=Picky)
+def picky(job: Job[Picky], ctx: Context) -> Pairs:
+    yield 0, "never"
+
+
+@app.lane("spiteful_lander", max_attempts=1)
+def spiteful_lander(job: Jobs, ctx: Context) -> Pairs:
+    yield 0, "x"
+
+
+@spiteful_lander.lander
+def land_with_spite(db: Landing, job: Jobs, rows: Rows[tuple[int, str]]) -> None:
+    if job.payload.get("surrogate"):
+        raise ValueError("\ud800")
+    raise Unspeakable("a", "b")
+
+
+@app.lane("stuck_lander")
+def stuck_lander(job: Jobs, ctx: Context) -> Pairs:
+    yield 0, "x"
+
+
+@stuck_lander.lander
+def land_never(db: Landing, job: Jobs, rows: Rows[tuple[int, str]]) -> None:
+    Path(job.payload["stuck"]).touch()
+    time.sleep(3600)
+
+
 @app.lane("looks_around")
 def looks_around(job: Jobs, ctx: Context) -> Iterator[tuple[int, str]]:
     """Report what a real child can see of the store."""

@@ -135,3 +135,42 @@ def test_a_module_is_looked_for_in_the_settings_folder(tmp_path: Path) -> None:
     (tmp_path / "app_module.py").write_text(EMBED, "utf-8")
     application = load_application(settings_of(tmp_path, "app_module"))
     assert set(application.kinds) == {"vault_sync", "embed"}
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("@app.lane\ndef one(job, ctx): ...\n", 'write @app.lane("one"): a lane needs the kind of its jobs'),
+        (
+            "@app.lane('one')\ndef one(job): ...\n",
+            "the compute half of lane 'one' must take (job, ctx), not (job)",
+        ),
+        (
+            "@app.lane('one')\ndef one(job, ctx, *, more): ...\n",
+            "the compute half of lane 'one' must take (job, ctx), not (job, ctx, *, more)",
+        ),
+        (
+            "@app.lane('one')\ndef one(job, ctx): ...\n@one.lander\ndef land(db, rows): ...\n",
+            "the lander of lane 'one' must take (db, job, rows), not (db, rows)",
+        ),
+        (
+            "app.lane('one')(7)\n",
+            "the compute half of lane 'one' must be a function that takes (job, ctx), not 7",
+        ),
+    ],
+    ids=["bare", "short", "keyword", "lander", "number"],
+)
+def test_a_half_that_cannot_be_called_is_refused_where_it_is_declared(
+    tmp_path: Path, text: str, complaint: str
+) -> None:
+    name = f"app_half_{abs(hash(text))}"
+    [line] = complaints(tmp_path, f"from supervisor import App\napp = App('a')\n{text}", name)
+    assert f"ValueError: {complaint} (" in line
+
+
+def test_halves_may_take_more_than_they_must(tmp_path: Path) -> None:
+    text = (
+        "from supervisor import App\napp = App('a')\n"
+        "@app.lane('x')\ndef x(*anything): ...\n@x.lander\ndef land(db, job, rows, more=1): ...\n"
+    )
+    assert set(loaded(tmp_path, text, "app_loose").kinds) == {"vault_sync", "x"}

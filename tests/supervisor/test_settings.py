@@ -75,6 +75,11 @@ def test_the_command_line_wins_over_the_environment_and_that_over_the_file(tmp_p
     assert find_home("x", cwd=tmp_path, environ=environ) == tmp_path / "x"
 
 
+def test_an_empty_flag_is_a_slip(tmp_path: Path) -> None:
+    with pytest.raises(SettingsRefused, match=r"--app is empty; write FILE\.py"):
+        load_settings(Flags(app=" "), cwd=tmp_path, environ=NOTHING)
+
+
 def test_an_empty_variable_says_nothing(tmp_path: Path) -> None:
     settings = load_settings(cwd=tmp_path, environ={"LANEWAY_HOME": "", "LANEWAY_APP": ""})
     assert (settings.home, settings.app) == (tmp_path / ".supervisor", None)
@@ -110,7 +115,7 @@ def test_every_complaint_is_made_at_once_with_its_place(tmp_path: Path) -> None:
         "FILE: home must be a text, not ''",
         "FILE: app must be a text, not 3",
         "FILE: max_workers must be a whole number from 1 to 512, not 0",
-        "FILE: [defaults] grace must be a number of seconds",
+        "FILE: [defaults] grace must be a number of seconds from 0 to 1000000000, not 'soon'; write 30,",
         "FILE: [defaults] batch_bytes 9000000 is over the frame limit",
         "FILE: [defaults] has no key 'retry'",
         "FILE: [kinds.flat] must be a section, not 1",

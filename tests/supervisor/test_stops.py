@@ -10,6 +10,7 @@ from ipc.doorbell import ring
 from landing.cancel import Cancel
 from landing.connect import open_writer, store_path
 from landing.jobs import Register
+from landing.snapshot import store_size
 from policies.options import Options
 from policies.retry import judge
 from supervisor import sensors
@@ -81,7 +82,7 @@ def test_sigterm_lets_a_job_yield_and_the_next_start_goes_on(house: House, tmp_p
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=20)
     assert process.returncode == 0
-    assert not (house.home / "store.db-wal").exists(), "a clean stop folds the WAL back"
+    assert store_size(house.home)[1] == 0, "a clean stop folds the WAL back"
     row = house.job(job)
     assert (row["state"], row["failures"]) == ("queued", 0)
     assert house.query("SELECT clean FROM laneway_runs") == [(1,)]

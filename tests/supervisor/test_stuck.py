@@ -1,11 +1,14 @@
 """Where a killed child was, read from real dumps of real processes."""
 
+import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
-from supervisor.told.stuck import Frame, call_path, near, raised_at, stuck_at
+from supervisor.told.stuck import Frame, call_path, excerpt, is_users, near, raised_at, stuck_at
+
+PROJECT = Path(__file__).resolve().parents[2]
 
 SPIN = """
 import faulthandler, signal, sys, threading
@@ -80,3 +83,35 @@ def test_paths_are_short_where_they_are_known() -> None:
     assert near(re.__file__) == "re/__init__.py"
     assert near("/srv/app.py") == "/srv/app.py"
     assert call_path([Frame("/a.py", 1, "f"), Frame("/b.py", 2, "g")]) == "/a.py:1 f < /b.py:2 g"
+
+
+def test_the_users_own_innermost_call_is_always_named() -> None:
+    library = [Frame(f"{os.path.dirname(os.__file__)}/subprocess.py", n, f"f{n}") for n in range(1, 7)]
+    installed = Frame("/v/lib/python3.12/site-packages/lib/x.py", 1, "g")
+    own = Frame("/srv/app.py", 12, "compute")
+    path = call_path([*library, installed, own, Frame("/srv/app.py", 3, "outer")], 2)
+    assert path == "subprocess.py:1 f1 < ... < /srv/app.py:12 compute"
+    assert call_path(library, 2) == "subprocess.py:1 f1 < subprocess.py:2 f2"
+    assert [is_users(frame) for frame in (library[0], installed, own, Frame("<frozen runpy>", 1, "x"))] == [
+        False, False, True, False,
+    ]  # fmt: skip
+
+
+def test_a_recursion_is_told_once() -> None:
+    even, odd, start = (Frame("/srv/app.py", n, name) for n, name in ((3, "even"), (6, "odd"), (9, "start")))
+    assert call_path([even, odd] * 40 + [start]) == (
+        "/srv/app.py:3 even (40 times) < /srv/app.py:6 odd (40 times) < /srv/app.py:9 start"
+    )
+
+
+def test_a_traceback_is_quoted_in_the_users_own_lines_of_its_last_exception() -> None:
+    trace = (
+        'Traceback (most recent call last):\n  File "/srv/first.py", line 1, in f\n    first()\n'
+        "OSError: no\n\n"
+        "The above exception was the direct cause of the following exception:\n\n"
+        f'Traceback (most recent call last):\n  File "{PROJECT}/landing/batches.py", line 8, in run_lander\n'
+        '    self.land()\n  File "/srv/app.py", line 7, in land\n    db.execute(SQL)\n    ^^^^^^\n'
+        f'  File "{PROJECT}/landing/transaction.py", line 9, in execute\n    run()\nsqlite3.Error: no\n'
+    )
+    assert raised_at(trace) == [Frame("/srv/app.py", 7, "land")]
+    assert excerpt(trace) == ["/srv/app.py:7 land   db.execute(SQL)"]

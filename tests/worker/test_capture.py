@@ -4,9 +4,9 @@ import sys
 
 import pytest
 
+from ipc.capture import capture
 from ipc.endings import Ending, Fail, Retry, Skip
 from ipc.messages import Batch, Done, Failed, encoder, up_decoder
-from worker.capture import capture
 
 
 def raised(error):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.description import describe
+from ipc.description import describe
 from worker.projection import RESULT_LIMIT, project
 
 scalars = st.one_of(
@@ -61,7 +61,7 @@ class Text(str):
 def test_plain_json_data_stays_as_it_is(value):
     """B53: canonical, sorted keys, ASCII."""
     text = project(value)
-    if '"projection"' not in text:
+    if not text.startswith('{"digest":'):
         assert json.loads(text) == value
         assert text == json.dumps(value, sort_keys=True, separators=(",", ":"))
     else:

@@ -45,7 +45,9 @@ class Replay:
         replayed = self._point.skip - self.left
         self._line.send(Progress(self._meter.done, self._meter.total, replayed))
         if not self.left and self._trail.point() != self._point:
-            raise self.mismatch(f"the {replayed} rows after {self._place()} are not those that landed")
+            raise self.mismatch(
+                f"what was yielded after {self._place()} is not the {replayed} rows that landed"
+            )
 
     def mismatch(self, what: str) -> Refusal:
         """Return the refusal of a replay that went another way."""

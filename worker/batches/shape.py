@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from msgspec.structs import astuple
 
+from ipc.description import type_label
 from ipc.messages import encoder
 from ipc.rows import WIDTH_LIMIT
-from worker.description import type_label
 
 CELLS: Final = frozenset({type(None), bool, int, float, str, bytes})
 KEYS_LIMIT: Final = 64 << 10

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from ipc.description import describe, type_label
 from ipc.endings import Ending, Retry, Skip
 from ipc.messages import Said
-from worker.description import describe, type_label
 
 MESSAGE_LIMIT: Final = 1000
 TRACEBACK_LIMIT: Final = 16 << 10
