@@ -190,7 +190,7 @@ def test_the_backoff_of_a_kind_that_is_not_loaded_holds_up_nobody(house: House) 
     foreign = house.enqueue("foreign")
     with closing(open_writer(store_path(house.home))) as db:
         db.execute(
-            "UPDATE laneway_jobs SET state = 'pending', watch = 'backoff', wake_at = 1 << 60 WHERE id = ?",
+            "UPDATE laneway_jobs SET state = 'pending', watch = 'backoff', wake_at = ? WHERE id = ?",
             (foreign,),
         )
     job = house.enqueue("quick")

@@ -129,7 +129,7 @@ def landed_point(bench, skip):
 @pytest.mark.parametrize(
     ("units", "says"),
     [
-        ([("a", [(1,), (2,)]), ("b", [(-n,) for n in range(3, 30)])], "not those that landed"),
+        ([("a", [(1,), (2,)]), ("b", [(-n,) for n in range(3, 30)])], "rows that landed"),
         (
             [("a", [(1,), (2,)]), ("b", [(3,), (4,)]), ("c", [(5,)] * 30)],
             "mark 'b' came 2 rows after mark 'a'",
