@@ -191,7 +191,7 @@ def test_the_backoff_of_a_kind_that_is_not_loaded_holds_up_nobody(house: House) 
     with closing(open_writer(store_path(house.home))) as db:
         db.execute(
             "UPDATE laneway_jobs SET state = 'pending', watch = 'backoff', wake_at = ? WHERE id = ?",
-            (foreign,),
+            (sensors.now_micros() + 3_600_000_000, foreign),
         )
     job = house.enqueue("quick")
     assert house.serve().ended == "idle"
