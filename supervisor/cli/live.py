@@ -23,10 +23,10 @@ class Bars:
         self._console = Console(file=stream, markup=False, emoji=False, highlight=False)
         self._sentences = sentences
         self._progress = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=30),
-            TextColumn("{task.fields[far]}"),
-            TextColumn("{task.fields[rate]}"),
+            TextColumn("{task.fields[far]}", markup=False),
+            TextColumn("{task.fields[rate]}", markup=False),
             TimeElapsedColumn(),
             console=self._console,
         )

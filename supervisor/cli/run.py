@@ -40,13 +40,14 @@ def run_command(
     with display(as_json=as_json) as shown, noted_interrupts() as interrupts:
         with Reporter(shown) as reporter:
             served = serve(application, settings, until_idle=until_idle, report=reporter)
-        left = unfinished(settings.home)
+        broken = served.ended == "broken"  # then there may be nothing left to read
+        left = 0 if broken else unfinished(settings.home)
         if isinstance(shown, JsonLines):
             counts = {"done": reporter.done, "failed": reporter.failed, "left": left}
             shown.print("RunEnded", {"ended": served.ended, "detail": served.detail, **counts})
         else:
             print_line(last_line(served, reporter, left))
-    if until_idle and not as_json:
+    if until_idle and not as_json and not broken:
         print_rest(settings.home, application)
     cut_short = until_idle and bool(interrupts) and served.ended == "stopped" and left > 0
     return INTERRUPTED if cut_short else code_of(served, failed=strict and reporter.failed > 0)

@@ -10,6 +10,7 @@ from landing.connect import open_reader, store_path, translated
 from landing.errors import StoreBroken, StoreError
 from landing.lander import Clocks, Lander, Notice, Raised
 from landing.reader import Reader
+from landing.snapshot import same_store, store_identity
 from landing.transaction import Operation
 from supervisor import events, sensors
 from supervisor.loop import Loop
@@ -27,7 +28,9 @@ class Desk:
         self._loop = loop
         self._report = report
         self.broken: Notice | None = None
+        self._home = home
         self._path = store_path(home)
+        self._identity = store_identity(home)
         self._patience = CLOSE_SECONDS
         self._outside = open_reader(store_path(home))
         self._seen = views.data_version(self._outside)
@@ -81,6 +84,9 @@ class Desk:
                 self._seen = views.data_version(self._outside)
         except StoreError as error:
             self._noticed(Notice(error.code, str(error), fatal=True))
+        if not same_store(self._home, self._identity):
+            text = f"{self._path} was removed or replaced while this run used it"
+            self._noticed(Notice("store_replaced", text, fatal=True))
         return before != self._seen
 
     def _noticed(self, notice: Notice) -> None:

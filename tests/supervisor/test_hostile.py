@@ -188,3 +188,19 @@ def test_a_doorbell_that_cannot_be_made_is_a_warning(house: House) -> None:
     job = house.enqueue("quick")
     assert house.serve().ended == "idle"
     assert house.job(job)["state"] == "done"
+
+
+@pytest.mark.parametrize("replace", [False, True])
+def test_a_store_that_vanishes_under_a_run_ends_it_with_one_line(house: House, replace: bool) -> None:
+    """Exit code 4: never a run that writes into a file nobody can find again."""
+    process = house.start()
+    try:
+        wait_for(lambda: house.query("SELECT count(*) FROM laneway_runs")[0][0])
+        (house.home / "store.db").rename(house.home / "elsewhere.db")
+        if replace:
+            (house.home / "store.db").write_bytes((house.home / "elsewhere.db").read_bytes())
+        _, err = process.communicate(timeout=20)
+    finally:
+        kill_session(process)
+    assert process.returncode == 4, err
+    assert "removed or replaced" in err
