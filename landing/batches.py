@@ -7,7 +7,7 @@ from typing import Any
 
 from landing import sql
 from landing.jobs import Enqueue, lease_end
-from landing.text import error_text, type_name
+from landing.text import error_text, is_a, type_name
 from landing.transaction import CommitLost, Transaction, lent
 from policies.payload import payload_text
 
@@ -91,14 +91,14 @@ class Land:
                 self.land(db, self.view, rows)
             tx.must_be_open()
         except BaseException as error:
-            raise tx.trouble or LanderRaised(blamed(tx, error)) from error
+            raise (LanderRaised(blamed(tx, error)) if tx.trouble is None else tx.trouble) from error
         if tx.trouble is not None:
             raise tx.trouble
 
 
 def blamed(tx: Transaction, error: BaseException) -> BaseException:
     """Return what the lander failed of: having ended the transaction is worse than what it raised after."""
-    if tx.db.in_transaction or isinstance(error, CommitLost):
+    if tx.db.in_transaction or is_a(error, CommitLost):
         return error
     lost = CommitLost("the transaction was ended by something inside it")
     lost.__cause__ = error

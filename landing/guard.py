@@ -77,6 +77,12 @@ class Writer(sqlite3.Connection):
 
     guard: Guard
 
+    def close(self) -> None:
+        """Close it, but for an application's code: everything after would find it closed."""
+        if self.guard.on:
+            raise sqlite3.ProgrammingError("the connection belongs to the store")
+        super().close()
+
 
 @contextmanager
 def guarded(db: Writer, *, on: bool = True) -> Iterator[None]:

@@ -21,7 +21,7 @@ from landing.batches import LanderRaised
 from landing.connect import open_writer, store_path, translated
 from landing.errors import StoreBroken, StoreBusy, StoreError, StoreFull
 from landing.snapshot import wal_size
-from landing.text import error_text
+from landing.text import error_text, is_a
 from landing.transaction import CommitLost, Operation, Transaction, committing
 from landing.turnstile import Turnstile
 
@@ -217,7 +217,7 @@ class Lander:
 
 def ended_transaction(error: Exception) -> bool:
     """Tell whether an operation failed because something inside it committed or rolled back."""
-    return isinstance(error.cause if isinstance(error, LanderRaised) else error, CommitLost)
+    return is_a(error.cause if isinstance(error, LanderRaised) else error, CommitLost)
 
 
 def applied(operation: Operation[Any], tx: Transaction) -> Any:

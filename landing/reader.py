@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from landing.connect import open_reader, store_path
-from landing.text import clean, error_text
+from landing.text import clean, error_text, is_a
 from landing.transaction import Args
 
 READ_SECONDS: Final = 1.0
@@ -87,7 +87,7 @@ class Reader:
                 self._db.execute("ROLLBACK")
 
     def _reason(self, error: BaseException) -> str:
-        if isinstance(error, sqlite3.OperationalError) and self._late():
+        if is_a(error, sqlite3.OperationalError) and self._late():
             return f"the read took longer than {READ_SECONDS:g} s"
         return f"the read failed: {error_text(error)}"
 

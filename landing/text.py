@@ -21,6 +21,11 @@ def type_name(error: BaseException) -> str:
     return clean(NAME.__get__(type(error)))
 
 
+def is_a(error: BaseException, kind: type[BaseException]) -> bool:
+    """Tell whether an error is of a class; `isinstance` would ask the error for its `__class__`."""
+    return issubclass(type(error), kind)
+
+
 def error_text(error: BaseException) -> str:
     """Return an exception's class and, where its arguments are one text, the first 1,000 characters."""
     match ARGS.__get__(error):

@@ -24,6 +24,9 @@ REFUSED: Final = frozenset(
         *("ATTACH", "DETACH", "PRAGMA", "VACUUM", "EXPLAIN"),
     }
 )
+OWN: Final = frozenset({sqlite3.OperationalError, sqlite3.DatabaseError, sqlite3.IntegrityError})
+"""Classes that SQLite's trouble comes in; one derived from them is the application's."""
+
 FIRST_WORD: Final = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*([A-Za-z]+)", re.DOTALL)
 
 
@@ -159,7 +162,7 @@ class Facade:
         try:
             return run(sql + "\n", args)
         except sqlite3.Error as error:
-            if is_trouble(error):
+            if type(error) in OWN and is_trouble(error):
                 self._tx.trouble = error
             refuse_if_denied(self._tx.db, error)
             raise

@@ -66,7 +66,7 @@ def is_payload(cell: object, limit: int = PAYLOAD_LIMIT) -> bool:
         level = [json.loads(cell, parse_constant=refuse)]
     except (ValueError, RecursionError):
         return False
-    for _ in range(DEPTH_LIMIT + 2):
+    for _ in range(DEPTH_LIMIT + 1):
         level = [item for one in level if isinstance(one, dict | list) for item in items(one)]
         if not level:
             return True

@@ -146,3 +146,29 @@ def test_only_done_keeps_a_result(stand: Stand) -> None:
     claimed = stand.running()
     stand.finish(claimed, Verdict(Move.FAIL, "failed"), result="1")
     assert stand.query("SELECT * FROM laneway_results") == []
+
+
+@pytest.mark.parametrize("text", ["\ud800", "a\0b", "\udcff\0\x1b"])
+def test_no_text_from_outside_can_make_a_receipt_fail(stand: Stand, text: str) -> None:
+    """U10: whatever it holds, it is stored as escapes."""
+    claimed = stand.running()
+    report = Report(
+        outcome=Outcome.FAILED,
+        error_code=text,
+        error={"message": text, text: object()},
+        exit={1: 2, (): 3},  # type: ignore[dict-item]
+        log=text,
+    )
+    verdict = Verdict(Move.FAIL, text)
+    assert stand.finish(claimed, verdict, report=report, events=((text, {"x": text}),)) is Finished.HELD
+    (attempt,) = stand.attempts(claimed.job)
+    stored = [
+        stand.row(claimed.job)["reason"],
+        attempt["error_code"],
+        attempt["log"],
+        *stand.events(claimed.job),
+    ]
+    assert len(set(stored)) == 1
+    assert stored[0].isascii()
+    assert "\0" not in stored[0]
+    assert attempt["error"]["message"] == text

@@ -1,6 +1,7 @@
 """The folder and its files: made private, and refused with one line where they cannot be made."""
 
 import os
+import sqlite3
 import stat
 import subprocess
 import sys
@@ -12,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from landing.connect import open_writer, store_path
-from landing.errors import NoStore, StoreError
+from landing.errors import NoStore, StoreBroken, StoreError
 from landing.migrate import create
-from landing.snapshot import snapshot, store_size
+from landing.snapshot import same_store, snapshot, store_identity, store_size
 from landing.store import Store
 from tests.landing.stand import START, Stand
 
@@ -189,3 +190,26 @@ def test_the_sizes_are_those_of_the_store_and_its_wal(stand: Stand) -> None:
         held.execute("SELECT 1 FROM laneway_jobs")
         stand.enqueue()
         assert store_size(stand.home)[1] > 0
+
+
+def test_a_store_that_was_removed_or_replaced_is_not_the_same(stand: Stand) -> None:
+    """A4: told by stat alone, once a second."""
+    known = store_identity(stand.home)
+    assert known is not None
+    stand.enqueue()
+    assert same_store(stand.home, known)
+    path = store_path(stand.home)
+    path.rename(path.with_name("kept"))
+    assert not same_store(stand.home, known)
+    assert store_identity(stand.home) is None
+    assert not same_store(stand.home, None)
+    path.write_bytes(b"")
+    assert not same_store(stand.home, known)
+
+
+def test_a_schema_number_that_is_none_is_a_broken_store(stand: Stand) -> None:
+    """A4, U32."""
+    with closing(sqlite3.connect(store_path(stand.home))) as db, db:
+        db.execute("UPDATE laneway_meta SET value = 'abc' WHERE name = 'schema'")
+    with pytest.raises(StoreBroken, match="schema number is 'abc'"), snapshot(stand.home):
+        pass

@@ -182,3 +182,50 @@ def test_closing_says_whether_the_thread_came_back(stand: Stand) -> None:
     assert not asking.reader.close(0.01)
     opened.set()
     assert asking.reader.close(PATIENCE)
+
+
+class Unprintable(Exception):
+    """An error whose text cannot be had."""
+
+    def __str__(self) -> str:
+        return self.nothing  # type: ignore[attr-defined, no-any-return]
+
+    __repr__ = __str__
+
+
+class Mute(BaseException):
+    """An error that runs code whatever is asked of it."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise SystemExit(9)
+
+    def __str__(self) -> str:
+        raise SystemExit(9)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (Unprintable, "Unprintable"),
+        (lambda: Unprintable("why"), "Unprintable: why"),
+        (Mute, "Mute"),
+        (lambda: ValueError("\ud800\0"), r"ValueError: \ud800\x00"),
+    ],
+    ids=["unprintable", "with args", "mute", "surrogate"],
+)
+def test_a_read_whose_error_has_no_text_is_answered_and_the_next_read_works(
+    asking: Asking, make: Callable[[], BaseException], said: str
+) -> None:
+    """C153: no hook of its class is run for it."""
+
+    def fn(_: Any) -> Any:
+        raise make()
+
+    assert asking.ask(fn) == Unanswered(f"the read failed: {said}")
+    assert asking.ask(kinds, fn) == Unanswered(f"the read failed: {said}")
+    assert asking.ask(kinds, len) == 4
+
+
+def test_an_answer_that_says_why_there_is_none_can_be_sent(asking: Asking) -> None:
+    """C153."""
+    assert asking.ask(kinds, lambda _: Unanswered("no\ud800")) == Unanswered(r"no\ud800")

@@ -7,7 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.payload import DEPTH_LIMIT, PAYLOAD_LIMIT, PayloadRefused, payload_from, payload_text
+from ipc import messages
+from policies.payload import (
+    DEPTH_LIMIT,
+    MARK_LIMIT,
+    PAYLOAD_LIMIT,
+    PayloadRefused,
+    is_payload,
+    payload_from,
+    payload_text,
+)
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 JSON = st.recursive(
@@ -127,3 +136,30 @@ def test_no_text_breaks_the_door(text: str) -> None:
         value = str(refused)
         assert "\n" not in value
     assert payload_from(payload_text(value)) == value
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        *("", "{bad", "NaN", "[Infinity]", b"{}", None, 5, "9" * 5000, "[" * 5000),
+        *(
+            "[" * 102 + "]" * 102,
+            '"' + "x" * PAYLOAD_LIMIT + '"',
+            '"' + "\u00e9" * (PAYLOAD_LIMIT // 2) + '"',
+        ),
+    ],
+)
+def test_a_stored_cell_that_is_no_payload_is_told(cell: object) -> None:
+    """U32, K15."""
+    assert not is_payload(cell)
+
+
+@given(JSON)
+def test_every_payload_that_was_stored_is_one(value: object) -> None:
+    """K15."""
+    assert is_payload(payload_text(value))
+
+
+def test_the_mark_is_bounded_as_on_the_wire() -> None:
+    """K15."""
+    assert MARK_LIMIT == messages.MARK_LIMIT

@@ -1,0 +1,126 @@
+"""No room: the lander waits for some with one notice, whoever opens or makes a store is told."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+FULL = """
+import os, resource, sys, time
+sys.path.insert(0, sys.argv[1])
+from contextlib import suppress
+from pathlib import Path
+from landing.batches import Landed
+from tests.landing.stand import Stand, land, lander_thread
+
+how, room = sys.argv[2], Path(sys.argv[3])
+stand = Stand(room / "home").furnish()
+small, big = stand.running("embed"), stand.running("scan")
+plug = room / "plug"
+
+def fill():
+    if how == "limit":
+        resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, resource.RLIM_INFINITY))
+        return
+    with plug.open("wb", buffering=0) as file:
+        with suppress(OSError):
+            while True:
+                file.write(bytes(4096))
+        file.truncate(max(0, file.tell() - 200_000))
+
+def make_room():
+    if how == "limit":
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+    else:
+        plug.unlink()
+
+with lander_thread(stand.home) as thread:
+    assert thread.ask(land(small, 1, [(small.job, 1, "a")])) is Landed.LANDED
+    fill()
+    rows = [(big.job, n, "x" * 10_000) for n in range(60)]
+    replies = [thread.post(land(big, 1, rows)), thread.post(land(small, 2, [(small.job, 2, "b")]))]
+    notice = thread.notices.get(timeout=20)
+    assert "the disk is full" in notice.text and not notice.fatal, notice
+    make_room()
+    assert [reply.get(timeout=20) for reply in replies] == [Landed.LANDED, Landed.LANDED]
+    assert thread.notices.empty()
+assert len(stand.notes()) == 62
+print("resumed")
+"""
+
+
+def run_full(how: str, room: Path, *prefix: str) -> subprocess.CompletedProcess[str]:
+    room.mkdir()
+    command = [*prefix, sys.executable, "-c", FULL, str(ROOT), how, str(room)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
+
+
+def test_a_file_at_the_processs_size_limit_is_waited_for_with_one_notice(tmp_path: Path) -> None:
+    """K1."""
+    done = run_full("limit", tmp_path / "room")
+    assert (done.stdout, done.stderr) == ("resumed\n", "")
+
+
+MOUNT = 'mount -t tmpfs -o size=3m none "$0" && exec "$@"'
+
+
+def can_mount(folder: Path) -> bool:
+    if shutil.which("unshare") is None:
+        return False
+    probe = ["unshare", "-rm", "sh", "-c", MOUNT, str(folder), "true"]
+    return subprocess.run(probe, capture_output=True, check=False).returncode == 0
+
+
+def test_a_full_disk_is_waited_for_with_one_notice(tmp_path: Path) -> None:
+    """K1."""
+    if not can_mount(tmp_path):
+        pytest.skip("no small disk can be mounted here")
+    room = tmp_path / "room"
+    done = run_full("disk", room, "unshare", "-rm", "sh", "-c", MOUNT, str(room))
+    assert (done.stdout, done.stderr) == ("resumed\n", "")
+
+
+OPENING = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from contextlib import suppress
+from pathlib import Path
+from landing.errors import StoreFull
+from landing.snapshot import snapshot
+from landing.store import Store
+from tests.landing.stand import Stand
+
+room = Path(sys.argv[2])
+if sys.argv[3] == "opened":
+    Stand(room / "home").furnish()
+with (room / "plug").open("wb", buffering=0) as file, suppress(OSError):
+    while True:
+        file.write(bytes(4096))
+try:
+    if sys.argv[3] == "opened":
+        with snapshot(room / "home") as db:
+            db.execute("SELECT COUNT(*) FROM laneway_jobs").fetchone()
+        Stand(room / "home").enqueue()
+    else:
+        Store(room / "home", lambda: 1, create_missing=True)
+except StoreFull as error:
+    assert "the disk is full" in str(error), error
+    print("told")
+"""
+
+
+@pytest.mark.parametrize("how", ["opened", "created"])
+def test_a_full_disk_is_told_as_such_where_a_store_is_opened_or_created(tmp_path: Path, how: str) -> None:
+    """A4."""
+    if not can_mount(tmp_path):
+        pytest.skip("no small disk can be mounted here")
+    room = tmp_path / "room"
+    room.mkdir()
+    prefix = ["unshare", "-rm", "sh", "-c", MOUNT, str(room)]
+    command = [*prefix, sys.executable, "-c", OPENING, str(ROOT), str(room), how]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
+    assert (done.stdout, done.stderr) == ("told\n", "")
