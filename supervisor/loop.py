@@ -76,17 +76,11 @@ class Loop:
         return passed if passed - wait > GAP else 0.0
 
     @contextmanager
-    def signals(self, numbers: Iterable[int], call: Callable[[], None]) -> Iterator[None]:
-        """Run `call` on the loop thread for each signal that comes; put the old handlers back at the end.
+    def signals(self, numbers: Iterable[int], call: Callable[[int], object]) -> Iterator[None]:
+        """Run `call(number)` on the loop thread for each signal; put the old handlers back at the end."""
 
-        A handler of its own that the program had set before hears of the signal, too.
-        """
-
-        def note(number: int, frame: FrameType | None) -> None:
-            self._posted.append((lambda _none: call(), None))
-            before = old[number]
-            if callable(before) and before is not signal.default_int_handler:
-                before(number, frame)
+        def note(number: int, _frame: FrameType | None) -> None:
+            self._posted.append((call, number))
 
         wanted = [one for one in numbers if signal.getsignal(one) is not signal.SIG_IGN]  # nohup means it
         old = {number: signal.signal(number, note) for number in wanted}

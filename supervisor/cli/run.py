@@ -1,12 +1,10 @@
 """`supervisor run`: the daemon, with what happens shown as it does."""
 
 import os
-import signal
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Any, TextIO
 
 from landing import views
@@ -37,7 +35,7 @@ def run_command(
     if lines := list(strangers()):
         raise ApplicationRefused(lines)
     application = load_application(settings)
-    with display(as_json=as_json) as shown, noted_interrupts() as interrupts:
+    with display(as_json=as_json) as shown:
         with Reporter(shown) as reporter:
             served = serve(application, settings, until_idle=until_idle, report=reporter)
         broken = served.ended == "broken"  # then there may be nothing left to read
@@ -49,7 +47,7 @@ def run_command(
             print_line(last_line(served, reporter, left))
     if until_idle and not as_json and not broken:
         print_rest(settings.home, application)
-    cut_short = until_idle and bool(interrupts) and served.ended == "stopped" and left > 0
+    cut_short = until_idle and served == Served("stopped", "SIGINT") and left > 0
     return INTERRUPTED if cut_short else code_of(served, failed=strict and reporter.failed > 0)
 
 
@@ -80,23 +78,6 @@ def own_stdout() -> Iterator[TextIO]:
         sys.stdout.flush()
         os.dup2(kept, sys.stdout.fileno())
         os.close(kept)
-
-
-@contextmanager
-def noted_interrupts() -> Iterator[list[int]]:
-    """Note each SIGINT: the run itself does not tell Ctrl-C from SIGTERM, the exit code does."""
-    noted: list[int] = []
-
-    def note(number: int, _frame: FrameType | None) -> None:
-        noted.append(number)
-        if signal.getsignal(number) is note:  # nobody else has taken it: the run is not up yet, or is over
-            raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGINT, note)
-    try:
-        yield noted
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def unfinished(home: Path) -> int:

@@ -17,7 +17,6 @@ from ipc.doorbell import Doorbell
 from landing.jobs import Register, Renew
 from landing.migrate import MigrateApp, create
 from landing.runs import CloseRun, Opened, OpenRun
-from policies.job import ENDED
 from policies.retry import judge
 from supervisor import events, sensors
 from supervisor.application import Application, Profile
@@ -28,6 +27,7 @@ from supervisor.children.pool import SLOW_START, Pool
 from supervisor.lock import SupervisorLock
 from supervisor.loop import READ, Loop
 from supervisor.run.desk import Desk, open_desk
+from supervisor.run.parts import Awaited, Parts
 from supervisor.run.seek import Seeker, ignore
 from supervisor.settings.place import environment
 from supervisor.settings.values import Settings
@@ -41,7 +41,10 @@ MARKER: Final = "LANEWAY_MARKER"
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """Why a run ended: idle, stopped, interrupted, broken or app_start_failed; `detail` is one line."""
+    """Why a run ended: idle, stopped, interrupted, broken or app_start_failed.
+
+    `detail` is one line for a person; for a stop, the name of the signal that asked for it.
+    """
 
     ended: str
     detail: str = ""
@@ -100,35 +103,6 @@ def open_run(desk: Desk, application: Application, marker: str) -> Opened:
     )
 
 
-@dataclass(slots=True)
-class Awaited:
-    """The jobs that a run is for (`left` of them; None: for all there are), told what everybody is told."""
-
-    tell: events.Report
-    left: set[int] | None
-
-    def report(self, event: events.Event) -> None:
-        """Note which jobs end, and pass the event on."""
-        if self.left is not None and isinstance(event, events.AttemptEnded) and event.state in ENDED:
-            self.left.discard(event.job)
-        self.tell(event)
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """What a run is made of before its first turn."""
-
-    loop: Loop
-    bell: Doorbell
-    desk: Desk
-    lock: SupervisorLock
-    awaited: Awaited
-
-    def report(self, event: events.Event) -> None:
-        """Tell whoever watches the run."""
-        self.awaited.report(event)
-
-
 class Daemon:
     """Drives the parts: one turn after another until the run is over."""
 
@@ -155,6 +129,7 @@ class Daemon:
         self._dispatch.freed = self._seeker.look_again
         self._looked_at = self._renewed_at = sensors.monotonic()
         self._stops = 0
+        self._signal = ""
         self._warned: set[Profile] = set()
         self._slow: set[Profile] = set()
         self._give_up_at = float("inf")
@@ -252,7 +227,7 @@ class Daemon:
         if self._stops:
             over = not len(self._dispatch) and self._seeker.settled
             over = over or sensors.monotonic() >= self._give_up_at
-            return Served("interrupted" if self._stops > 1 else "stopped") if over else None
+            return Served("interrupted" if self._stops > 1 else "stopped", self._signal) if over else None
         if self._parts.awaited.left == set():
             self._seeker.stop()
             return Served("idle") if not len(self._dispatch) and self._seeker.settled else None
@@ -283,8 +258,9 @@ class Daemon:
         with self._parts.loop.signals((signal.SIGTERM, signal.SIGINT, signal.SIGHUP), self.stop):
             yield
 
-    def stop(self) -> None:
+    def stop(self, number: int) -> None:
         """The first time: finish the batches, yield, stop. Again: stop now."""
+        self._signal = signal.Signals(number).name
         self._stops += 1
         self._parts.report(events.Stopping(self._stops > 1))
         self._seeker.stop()

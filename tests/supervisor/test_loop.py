@@ -92,11 +92,11 @@ def test_a_signal_runs_its_call_on_the_loop_and_the_old_handler_comes_back() -> 
     loop = Loop(sensors.monotonic)
     before = signal.getsignal(signal.SIGUSR1)
     seen: list[str] = []
-    with loop.signals((signal.SIGUSR1,), lambda: seen.append("noted")):
+    with loop.signals((signal.SIGUSR1,), lambda number: seen.append(signal.Signals(number).name)):
         os.kill(os.getpid(), signal.SIGUSR1)
         while not seen:
             loop.turn(float("inf"))
-    assert seen == ["noted"]
+    assert seen == ["SIGUSR1"]
     assert signal.getsignal(signal.SIGUSR1) is before
     loop.close()
 
