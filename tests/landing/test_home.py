@@ -28,7 +28,8 @@ def modes(folder: Path) -> dict[str, str]:
 
 
 @pytest.fixture(params=[0o000, 0o022, 0o077, 0o277], ids=oct)
-def umask(request: pytest.FixtureRequest) -> Iterator[None]:
+def umask(request: pytest.FixtureRequest, home: Path) -> Iterator[None]:
+    """A mask for what is made in `home`, whose parent was made before it."""
     before = os.umask(request.param)
     yield
     os.umask(before)
