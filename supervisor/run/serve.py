@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager, nullcontext
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -252,8 +252,7 @@ class Daemon:
     def signals(self) -> Iterator[None]:
         """Take SIGTERM, SIGINT and SIGHUP as requests to stop; only the main thread can."""
         if threading.current_thread() is not threading.main_thread():
-            with nullcontext():
-                yield
+            yield
             return
         with self._parts.loop.signals((signal.SIGTERM, signal.SIGINT, signal.SIGHUP), self.stop):
             yield

@@ -5,6 +5,7 @@ import random
 import signal
 from contextlib import closing
 from pathlib import Path
+from statistics import median
 
 from ipc.doorbell import ring
 from landing.cancel import Cancel
@@ -148,6 +149,8 @@ def test_a_bell_wakes_an_idle_supervisor(house: House) -> None:
             wait_for(lambda: house.job(jobs[-1])["state"] == "done")
     finally:
         kill_session(process)
+    waits = [house.attempts(job)[0]["claimed_at"] - house.job(job)["created_at"] for job in jobs]
+    assert median(waits) < 300_000, "the look once a second alone would take half a second"
 
 
 def test_an_enqueue_nobody_rang_for_is_seen_within_the_look_around(house: House) -> None:
