@@ -17,8 +17,6 @@ from ipc.errors import ProtocolError
 Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Plain = None | bool | Int64 | float | str
 Blob = None | bool | Int64 | float | bytes
-Cell = None | bool | int | float | str | bytes
-"""What a row may hold: SQLite's five storage classes, and bool."""
 
 WIDTH_LIMIT: Final = 2000
 """Cells in a row: the number of columns that SQLite gives a table by default."""

@@ -11,7 +11,6 @@ from typing import Any, Generic, Protocol, TypedDict, TypeVar, Unpack, overload
 
 from policies.options import Options, options_from
 
-Cell = None | bool | int | float | str | bytes
 Row = TypeVar("Row")
 Row_co = TypeVar("Row_co", covariant=True)
 In = TypeVar("In")

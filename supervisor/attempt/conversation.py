@@ -104,8 +104,14 @@ class Conversation:
         claimed = attempt.claimed
         self._world.report(events.JobStarted(claimed.job, claimed.kind, claimed.number))
         self._lander.submit(
-            Start(claimed.job, claimed.fence), lambda held: None if held is True else self.lost(attempt)
+            Start(claimed.job, claimed.fence), lambda reply: self._start_answered(attempt, reply)
         )
+
+    def _start_answered(self, attempt: Attempt, reply: Any) -> None:
+        if isinstance(reply, Raised):
+            self._cannot_land(attempt, reply.error)
+        elif not reply:
+            self.lost(attempt)
 
     def _batch(self, attempt: Attempt, batch: Batch) -> None:
         attempt.take(batch, self._world.monotonic())
@@ -184,9 +190,13 @@ class Conversation:
                 self._world.report(events.StaleBatch(land.job, land.seq))
                 self.lost(attempt)
             case Raised(error) if attempt.ending is None or attempt.ending.code not in {"lander", "row_type"}:
-                attempt.override(landing_failed(error))
-                self._pool.stop(attempt.worker, grace=attempt.options.grace)
+                self._cannot_land(attempt, error)
         self._step(attempt)
+
+    def _cannot_land(self, attempt: Attempt, error: Exception) -> None:
+        """What the child sends can no longer land: its later batches are dropped, it is stopped."""
+        attempt.override(landing_failed(error))
+        self._pool.stop(attempt.worker, grace=attempt.options.grace)
 
     def _count(self, attempt: Attempt, land: Land) -> None:
         attempt.landed_seq = land.seq

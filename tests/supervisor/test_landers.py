@@ -1,5 +1,10 @@
 """Landers that misbehave: the batch, the attempt and nothing else pay for it (CONTRACTS K1)."""
 
+import pytest
+
+from landing.errors import StoreError
+from landing.jobs import Start
+from landing.transaction import Transaction
 from tests.supervisor.serving import House
 
 
@@ -25,3 +30,19 @@ def test_a_lander_cannot_commit(house: House) -> None:
     house.serve()
     assert house.items(job) == []
     assert "COMMIT" in house.attempts(job)[0]["error"]["message"]
+
+
+def test_an_attempt_whose_start_the_store_refuses_is_told_as_that_and_not_as_cancelled(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A24: only a dead fence reads as a cancel."""
+
+    def refuse(self: Start, tx: Transaction) -> bool:
+        raise StoreError("jobs", "no room for a start")
+
+    monkeypatch.setattr(Start, "apply", refuse)
+    job = house.enqueue("quick")
+    assert house.serve().ended == "idle"
+    (attempt,) = house.attempts(job)
+    assert (attempt["outcome"], attempt["error_code"]) == ("failed", "database_error")
+    assert house.job(job)["reason"] == "StoreError: no room for a start"
