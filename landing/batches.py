@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from landing import sql
 from landing.jobs import Enqueue, lease_end
+from landing.sql import attempt as sql
 from landing.text import error_text, is_a, type_name
 from landing.transaction import CommitLost, Transaction, lent
 from policies.payload import payload_text

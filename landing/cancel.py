@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from landing import sql
 from landing.errors import InvalidTransition, JobNotFound
 from landing.ledger import add_event
 from landing.runs import settle_orphans
+from landing.sql import attempt as sql
 from landing.transaction import Transaction
 from policies.job import IN_FLIGHT, State, as_id
 from policies.verdict import Judge

@@ -23,6 +23,12 @@ class SchemaNewer(StoreError):
     code = "schema_newer"
 
 
+class SchemaOlder(StoreError):
+    """The store has the tables of an older version; whoever holds the supervisor's lock upgrades them."""
+
+    code = "schema_older"
+
+
 class StoreBusy(StoreError):
     """Another process kept the write lock longer than a caller may wait."""
 

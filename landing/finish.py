@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from landing import sql
 from landing.ledger import Report, add_event, add_receipt, cleaned
+from landing.sql import attempt as sql
 from landing.transaction import Transaction
 from policies.job import ENDED, MICROS, Outcome
 from policies.transitions import Move, target

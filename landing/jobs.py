@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from landing import sql
 from landing.cells import mapping, unreadable, whole
 from landing.errors import StoreError
 from landing.finish import Finish
 from landing.ledger import Report
+from landing.sql import queue as sql
 from landing.transaction import Transaction
 from policies.job import MICROS, Head, Outcome, Priority, State
 from policies.options import Options

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from landing import sql
+from landing.sql import attempt as sql
 from landing.text import clean
 from landing.transaction import Transaction
 from policies.job import Outcome
@@ -48,7 +48,8 @@ def add_event(
 ) -> None:
     """Append something that a person would want to read back."""
     tx.run(
-        sql.ADD_EVENT, {"now": tx.now, "job": job, "run": run, "name": clean(name), "detail": as_json(detail)}
+        sql.ADD_EVENT,
+        {"now": tx.now, "job": job, "run": run, "name": clean(name), "detail": as_json(detail)},
     )
 
 

@@ -16,7 +16,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
-from landing import sql
 from landing.connect import (
     is_trouble,
     make_home,
@@ -30,6 +29,7 @@ from landing.errors import MigrationChanged, SchemaNewer, StoreError
 from landing.guard import Writer, guarded
 from landing.ledger import add_event
 from landing.snapshot import SCHEMA, check_version, version
+from landing.sql import schema as sql
 from landing.transaction import Refused, Transaction, committing, harmless, refuse_if_denied
 
 INIT_LOCK: Final = "init.lock"
@@ -45,11 +45,25 @@ def scripts() -> list[str]:
 def create(home: Path, now: int) -> None:
     """Make the store where there is none; the first writer does it, the others wait (CONTRACTS K7).
 
+    A store that is there is left at the schema that it has; see `upgrade`.
+
     Raises:
         StoreError: the home cannot be made, or the file is no store of ours.
     """
     path = store_path(home)
     make_home(home)
+    with reachable(path), init_lock(home), closing(open_writer(path)) as db, translated(path):
+        if check_version(db, path) == 0:
+            migrate(db, path, now)
+
+
+def upgrade(home: Path, now: int) -> None:
+    """Bring a store's control tables to this version's schema. Only the lock holder may (CONTRACTS K7).
+
+    Raises:
+        StoreError: there is no store, or it is newer than this version.
+    """
+    path = store_path(home)
     with reachable(path), init_lock(home), closing(open_writer(path)) as db, translated(path):
         migrate(db, path, now)
 
@@ -66,16 +80,17 @@ def init_lock(home: Path) -> Iterator[None]:
 
 
 def migrate(db: Writer, path: Path, now: int) -> None:
-    """Bring the control tables to this version's schema; nothing happens when they are there."""
+    """Run the scripts that a store lacks, all in one transaction; nothing happens when it has them all."""
     if check_version(db, path) == SCHEMA:
         return
     db.execute("BEGIN IMMEDIATE")
     with committing(db, lambda: now) as tx:
-        for number, script in enumerate(scripts(), 1):
-            if number > version(db):
-                run_script(tx, script)
-                tx.run(sql.SET_SCHEMA, (str(number),))
-                add_event(tx, None, None, "migrated", {"schema": number})
+        found = version(db)
+        for script in scripts()[found:]:
+            run_script(tx, script)
+        if found < SCHEMA:
+            tx.run(sql.SET_SCHEMA, (str(SCHEMA),))
+            add_event(tx, None, None, "migrated", {"schema": SCHEMA, "from": found})
 
 
 def run_script(tx: Transaction, script: str) -> None:

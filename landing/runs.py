@@ -4,10 +4,11 @@ import sqlite3
 from contextlib import suppress
 from dataclasses import dataclass
 
-from landing import sql
 from landing.cells import mapping, whole
 from landing.finish import Finish
 from landing.ledger import Report
+from landing.sql import queue as queue_sql
+from landing.sql import runs as sql
 from landing.transaction import Transaction
 from policies.job import MICROS, Outcome, State
 from policies.options import Options, options_from
@@ -60,7 +61,7 @@ def settle_orphans(
 ) -> tuple[int, ...]:
     """Finish the in-flight rows that `run` does not hold (or just job `only`); return their ids."""
     which = {"run": run, "only": only}
-    tx.run(sql.MEND, which | {"fence": "orphan"})
+    tx.run(queue_sql.MEND, which | {"fence": "orphan"})
     orphans = tx.all(sql.ORPHANS, which)
     for row in orphans:
         orphan_finish(tx, judge, row).apply(tx)
@@ -97,7 +98,7 @@ def orphan_finish(tx: Transaction, judge: Judge, row: sqlite3.Row) -> Finish:
 
 def kind_options(tx: Transaction, row: sqlite3.Row) -> Options:
     """Return the limits a job had: its own over its kind's; unreadable ones count as none."""
-    declared = tx.one(sql.KIND, (row["kind"],))
+    declared = tx.one(queue_sql.KIND, (row["kind"],))
     options = Options()
     for text in (declared["options"] if declared else None, row["options"]):
         with suppress(ValueError, TypeError):

@@ -9,13 +9,13 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
-from landing import sql
 from landing.connect import open_reader, reachable, store_path, translated
-from landing.errors import NoStore, SchemaNewer, StoreBroken
+from landing.errors import NoStore, SchemaNewer, SchemaOlder, StoreBroken
+from landing.sql import schema as sql
 from landing.text import lenient
 
-SCHEMA: Final = 1
-"""The schema that this version writes."""
+SCHEMA: Final = 2
+"""The schema that this version writes. It reads every one before it."""
 
 
 @contextmanager
@@ -69,6 +69,20 @@ def check_store(db: sqlite3.Connection, home: Path) -> None:
     """
     if check_version(db, store_path(home)) == 0:
         raise no_store(home)
+
+
+def check_writable(db: sqlite3.Connection, home: Path) -> None:
+    """Make sure that the tables are those that this version writes.
+
+    Raises:
+        NoStore: the first writer has not come further than the file.
+        SchemaOlder: whoever holds the supervisor's lock must upgrade it first.
+        SchemaNewer: the store is from a newer version than this one.
+    """
+    check_store(db, home)
+    if (found := version(db)) < SCHEMA:
+        text = f"{store_path(home)} has schema {found}, this version writes {SCHEMA}"
+        raise SchemaOlder(str(home), f"{text}; the supervisor that runs here is older: restart it")
 
 
 def no_store(home: Path) -> NoStore:

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from landing.connect import open_writer, reachable, store_path, translated
 from landing.migrate import create
-from landing.snapshot import check_store, no_store
+from landing.snapshot import check_writable, no_store
 from landing.transaction import Operation, committing
 from landing.turnstile import begin_in_turn
 
@@ -44,7 +44,7 @@ class Store:
             StoreError: what the operation raises, or why the store could not be written.
         """
         with translated(self._path), closing(open_writer(self._path)) as db:
-            check_store(db, self.home)
+            check_writable(db, self.home)
             with reachable(self._path):
                 begin_in_turn(db, self.home)
             with committing(db, self._now) as tx:

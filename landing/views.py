@@ -7,9 +7,10 @@ none a JSON string of its beginning (payload, result) or None (the others).
 import sqlite3
 from typing import Any, Final
 
-from landing import sql
 from landing.cells import mapping, shown, shown_json, whole
 from landing.errors import JobNotFound
+from landing.sql import ask as sql
+from landing.sql import schema as schema_sql
 from policies.job import as_id
 from policies.payload import PAYLOAD_LIMIT
 
@@ -111,7 +112,7 @@ def ended_since(db: sqlite3.Connection, since: int) -> dict[str, int]:
 
 def has_migrated(db: sqlite3.Connection, app: str) -> bool:
     """Tell whether an application's tables are here."""
-    return bool(rows(db, sql.APP_MIGRATIONS, (app,)))
+    return bool(rows(db, schema_sql.APP_MIGRATIONS, (app,)))
 
 
 def data_version(db: sqlite3.Connection) -> int:

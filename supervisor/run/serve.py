@@ -15,7 +15,7 @@ from typing import Final
 from ipc.child import Command
 from ipc.doorbell import Doorbell
 from landing.jobs import Register, Renew
-from landing.migrate import MigrateApp, create
+from landing.migrate import MigrateApp, create, upgrade
 from landing.runs import CloseRun, Opened, OpenRun
 from policies.retry import judge
 from supervisor import events, sensors
@@ -76,6 +76,7 @@ def serve(
     with ExitStack() as stack:
         lock = SupervisorLock(home, sensors.monotonic, threading.Event().wait)
         stack.callback(lock.release)
+        upgrade(home, sensors.now_micros())
         loop = stack.enter_context(closing(Loop(sensors.monotonic)))
         bell = stack.enter_context(closing(Doorbell(home)))
         desk = stack.enter_context(open_desk(home, loop, awaited.report))

@@ -63,7 +63,7 @@ def test_a_reader_sees_what_a_dead_writer_committed_and_nobody_has_folded_back(h
     Stand(home)
     kept = {}
     with closing(open_writer(store_path(home))) as db:
-        db.execute("INSERT INTO laneway_kinds VALUES ('last', 'app', '{}', 1)")
+        db.execute("INSERT INTO laneway_kinds VALUES ('last', 'app', '{}', 1, 0)")
         kept = {file: file.read_bytes() for file in home.glob("store.db*") if not file.name.endswith("-shm")}
     for file in home.glob("store.db*"):
         file.unlink()
@@ -117,7 +117,7 @@ def test_an_error_at_commit_rolls_back_and_is_the_stores_own(stand: Stand) -> No
     class Deferred:
         def apply(self, tx: Transaction) -> None:
             tx.run("PRAGMA defer_foreign_keys = ON")
-            tx.run("INSERT INTO laneway_kinds VALUES ('ghost', 'app', '{}', 1)")
+            tx.run("INSERT INTO laneway_kinds VALUES ('ghost', 'app', '{}', 1, 0)")
             tx.run("INSERT INTO laneway_results VALUES (999, '{}')")
 
     with pytest.raises(StoreError, match="FOREIGN KEY"):
@@ -131,7 +131,7 @@ def test_what_an_operation_raises_rolls_everything_back_and_lets_the_lock_go(sta
 
     class Failing:
         def apply(self, tx: Transaction) -> None:
-            tx.run("INSERT INTO laneway_kinds VALUES ('ghost', 'app', '{}', 1)")
+            tx.run("INSERT INTO laneway_kinds VALUES ('ghost', 'app', '{}', 1, 0)")
             raise KeyError("mine")
 
     with pytest.raises(KeyError, match="mine") as kept:

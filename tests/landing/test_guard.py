@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from landing import sql
 from landing.batches import Landed, LanderRaised, RowsRefused
 from landing.errors import StoreError
 from landing.lander import Raised
 from landing.migrate import MigrateApp
+from landing.sql import attempt as sql
 from landing.transaction import CommitLost, Facade, Refused
 from tests.landing.stand import Stand, keep_notes, land, lander_thread, one_group, standing
 

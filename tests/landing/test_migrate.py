@@ -30,9 +30,9 @@ def tables(stand: Stand) -> set[str]:
 def test_a_fresh_store_is_at_this_versions_schema(home: Path) -> None:
     create(home, START)
     with snapshot(home) as db:
-        assert version(db) == SCHEMA == 1
+        assert version(db) == SCHEMA == 2
         assert db.execute("SELECT at, name, detail FROM laneway_events").fetchall() == [
-            (START, "migrated", '{"schema": 1}')
+            (START, "migrated", '{"schema": 2, "from": 0}')
         ]
 
 
@@ -54,7 +54,7 @@ def test_a_newer_store_is_refused_by_every_way_in(stand: Stand) -> None:
         stand.enqueue,
         lambda: snapshot(stand.home).__enter__(),
     ):
-        with pytest.raises(SchemaNewer, match="has schema 9, this version knows 1; upgrade laneway"):
+        with pytest.raises(SchemaNewer, match="has schema 9, this version knows 2; upgrade laneway"):
             act()
 
 

@@ -9,11 +9,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from landing import sql
 from landing.batches import Landed
 from landing.connect import open_writer, store_path
 from landing.errors import InvalidTransition
 from landing.finish import Finished
+from landing.sql import ask as sql
 from landing.transaction import committing
 from policies.job import MICROS, Outcome
 from policies.priority import effective_priority

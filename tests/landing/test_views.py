@@ -28,7 +28,7 @@ def test_a_job_is_shown_with_its_result_and_without_its_fence(stand: Stand) -> N
     stand.land(claimed, 1, (claimed.job, 1, "a"), point={"mark": "m", "skip": 0, "digest": b""})
     shown = see(stand, views.job, claimed.job)
     row = stand.row(claimed.job)
-    hidden = {"fence", "digest", "skip", "group_id"}
+    hidden = {"fence", "digest", "skip", "group_id", "discards"}
     assert set(shown) == set(row) - hidden | {"result"}
     assert all(shown[name] == row[name] for name in set(row) - hidden)
     assert shown["result"] is None

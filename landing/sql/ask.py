@@ -1,0 +1,63 @@
+"""What people ask; each bounded, none of them writes, all of them run on every schema since the first."""
+
+from typing import Final
+
+from landing.sql.queue import WITH_HEADS
+from landing.sql.words import IN_FLIGHT
+
+KINDS: Final = "SELECT kind, app, options FROM laneway_kinds ORDER BY kind"
+
+JOB: Final = """
+SELECT j.id, key, kind, tag, state, reason, priority, tier, num_ctx, payload, options, max_cost, created_at,
+       waiting_since, started_at, finished_at, claims, failures, deferrals, run_id, lease_expires_at,
+       cancel_requested_at, awake, landed_seq, landed_rows, mark, done, total, spent, watch, watch_key,
+       wake_at, r.body AS result
+FROM laneway_jobs j LEFT JOIN laneway_results r ON r.job_id = j.id
+WHERE j.id = ?"""
+"""Everything but the fence, which nobody outside may know (SPEC U40), and what only a resume needs."""
+
+JOB_COLUMNS: Final = """
+SELECT id, key, kind, tag, state, reason, priority, payload, created_at, waiting_since, started_at,
+       finished_at, claims, failures, landed_seq, landed_rows, done, total, wake_at, cancel_requested_at
+FROM laneway_jobs"""
+
+JOBS: Final = f"""{JOB_COLUMNS}
+WHERE (:kind IS NULL OR kind = :kind) AND id < :before
+ORDER BY id DESC LIMIT :limit"""
+
+JOBS_IN_STATE: Final = f"""{JOB_COLUMNS}
+WHERE state = :state AND (:kind IS NULL OR kind = :kind) AND id < :before
+ORDER BY id DESC LIMIT :limit"""
+
+ATTEMPTS: Final = """
+SELECT a.id, a.number, a.run_id, a.pid, a.claimed_at, r.started_at, r.finished_at, r.outcome, r.error_code,
+       r.error, r.exit, r.kill, COALESCE(r.spent, 0) AS spent, r.log
+FROM laneway_attempts a LEFT JOIN laneway_receipts r ON r.attempt_id = a.id
+WHERE a.job_id = ? ORDER BY a.number DESC LIMIT 200"""
+
+EVENTS: Final = "SELECT at, run_id, name, detail FROM laneway_events WHERE job_id = ? ORDER BY id LIMIT 200"
+
+COUNTS: Final = "SELECT state, jobs FROM laneway_counts WHERE jobs > 0"
+
+LAST_RUN: Final = "SELECT * FROM laneway_runs ORDER BY id DESC LIMIT 1"
+
+IN_FLIGHT_JOBS: Final = f"""
+SELECT id, kind, state, claims, landed_seq, landed_rows, done, total, started_at, cancel_requested_at
+FROM laneway_jobs WHERE state IN ({IN_FLIGHT}) ORDER BY id LIMIT 64"""
+
+WAITING_GROUPS: Final = f"""{WITH_HEADS}
+SELECT kind, MIN(waiting_since) AS oldest, SUM((
+  SELECT COUNT(*) FROM (
+    SELECT 1 FROM laneway_jobs c INDEXED BY laneway_jobs_heads
+    WHERE c.state = 'queued' AND c.group_id = heads.group_id LIMIT 1000))) AS jobs
+FROM heads GROUP BY kind ORDER BY oldest LIMIT 50"""
+
+PENDING: Final = """
+SELECT kind, reason, COUNT(*) AS jobs, MIN(wake_at) AS wake_at
+FROM (SELECT kind, reason, wake_at FROM laneway_jobs WHERE state = 'pending' LIMIT 1000)
+GROUP BY kind, reason ORDER BY jobs DESC LIMIT 50"""
+
+ENDED_SINCE: Final = """
+SELECT outcome, COUNT(*) AS attempts
+FROM (SELECT outcome FROM laneway_receipts WHERE finished_at >= :since LIMIT 10000)
+GROUP BY outcome"""

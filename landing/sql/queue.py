@@ -1,0 +1,100 @@
+"""Declaring, enqueueing, claiming, starting, waiting: a job up to its first row."""
+
+from typing import Final
+
+from landing.sql.words import IN_FLIGHT, sources, to, whole
+from policies.transitions import Move
+
+REGISTER_KIND: Final = """
+INSERT INTO laneway_kinds (kind, app, options, registered_at) VALUES (:kind, :app, :options, :now)
+ON CONFLICT (kind) DO UPDATE SET app = :app, options = :options, registered_at = :now
+WHERE app <> :app OR options <> :options"""
+
+KIND: Final = "SELECT options FROM laneway_kinds WHERE kind = ?"
+
+ADD_GROUP: Final = """
+INSERT INTO laneway_groups (kind, priority, tier, num_ctx) VALUES (:kind, :priority, :tier, :num_ctx)
+ON CONFLICT DO NOTHING"""
+
+GROUP: Final = """
+SELECT id FROM laneway_groups
+WHERE kind = :kind AND priority = :priority AND tier = :tier AND num_ctx = :num_ctx"""
+
+ENQUEUE: Final = """
+INSERT INTO laneway_jobs (key, kind, tag, state, group_id, priority, tier, num_ctx, payload, options,
+                          created_at, waiting_since, wake_at, watch)
+VALUES (:key, :kind, :tag, :state, :group, :priority, :tier, :num_ctx, :payload, :options,
+        :now, :now, :wake_at, :watch)
+RETURNING id"""
+
+WITH_HEADS: Final = """
+WITH RECURSIVE waiting (group_id) AS (
+  SELECT MIN(group_id) FROM laneway_jobs INDEXED BY laneway_jobs_heads WHERE state = 'queued'
+  UNION ALL
+  SELECT (SELECT MIN(n.group_id) FROM laneway_jobs n INDEXED BY laneway_jobs_heads
+          WHERE n.state = 'queued' AND n.group_id > waiting.group_id)
+  FROM waiting WHERE waiting.group_id IS NOT NULL
+),
+heads (id, group_id, kind, priority, waiting_since) AS (
+  SELECT j.id, waiting.group_id, COALESCE(g.kind, j.kind), COALESCE(g.priority, j.priority), j.waiting_since
+  FROM waiting
+  LEFT JOIN laneway_groups g ON g.id = waiting.group_id
+  JOIN laneway_jobs j ON j.id = (
+    SELECT h.id FROM laneway_jobs h INDEXED BY laneway_jobs_heads
+    WHERE h.state = 'queued' AND h.group_id = waiting.group_id
+    ORDER BY h.waiting_since, h.id LIMIT 1)
+)"""
+"""One seek from each group with queued rows to the next, one to its head: the depth costs nothing.
+
+Left to itself SQLite takes the index over all states here, and walks every queued row.
+"""
+
+HEADS: Final = f"{WITH_HEADS} SELECT id, kind, priority, waiting_since FROM heads"
+
+CLAIM: Final = f"""
+UPDATE laneway_jobs
+SET state = {to(Move.CLAIM)}, fence = :fence, run_id = :run, lease_expires_at = :lease,
+    claims = 1 + MAX({whole("claims")}, COALESCE((
+      SELECT MAX(a.number) FROM laneway_attempts a WHERE a.job_id = :job), 0)),
+    started_at = NULL, reason = NULL
+WHERE id = :job AND state IN ({sources(Move.CLAIM)})
+RETURNING id, kind, payload, key, claims, failures, landed_seq, mark, skip, digest, awake, options"""
+
+ENDS: Final = "SELECT claims, landed_seq FROM laneway_jobs WHERE id = ?"
+
+MEND: Final = f"""
+UPDATE laneway_jobs
+SET fence = :fence, claims = {whole("claims")}, failures = {whole("failures")}, awake = {whole("awake")},
+    landed_seq = {whole("landed_seq")}
+WHERE state IN ({IN_FLIGHT}) AND (:run IS NULL OR run_id IS NOT :run) AND (:only IS NULL OR id = :only)"""
+"""Before rows are ended by their cells: a fence that matches, numbers that are numbers."""
+
+ADD_ATTEMPT: Final = """
+INSERT INTO laneway_attempts (job_id, number, run_id, pid, fence, claimed_at, landed_seq)
+VALUES (:job, :number, :run, :pid, :fence, :now, :landed_seq)
+RETURNING id"""
+
+START: Final = f"""
+UPDATE laneway_jobs SET state = {to(Move.START)}, started_at = :now
+WHERE id = :job AND fence = :fence AND state IN ({sources(Move.START)})
+RETURNING id"""
+
+RENEW: Final = f"""
+UPDATE laneway_jobs SET lease_expires_at = :lease
+WHERE run_id = :run AND state IN ({IN_FLIGHT})"""
+
+WAKE_DUE: Final = f"""
+UPDATE laneway_jobs INDEXED BY laneway_jobs_wakes
+SET state = {to(Move.WAKE)}, reason = NULL, wake_at = NULL, watch = NULL
+WHERE wake_at <= :now AND state IN ({sources(Move.WAKE)})"""
+
+WAKE_LOST: Final = f"""
+UPDATE laneway_jobs INDEXED BY laneway_jobs_wakes
+SET state = {to(Move.WAKE)}, reason = NULL, wake_at = NULL, watch = NULL
+WHERE wake_at > :never AND state IN ({sources(Move.WAKE)})"""
+"""Beyond every time that is ever asked for lie text and blobs too, in SQLite's order of values."""
+
+NEXT_WAKE: Final = f"""
+SELECT MIN(wake_at) FROM laneway_jobs INDEXED BY laneway_jobs_wakes
+WHERE wake_at IS NOT NULL AND state IN ({sources(Move.WAKE)})
+  AND kind IN (SELECT value FROM json_each(:kinds))"""

@@ -1,0 +1,23 @@
+"""One life of a supervisor, and the rows that its death left in flight."""
+
+from typing import Final
+
+from landing.sql.words import IN_FLIGHT
+
+ADD_RUN: Final = """
+INSERT INTO laneway_runs (pid, boot, version, marker, started_at, recovered)
+VALUES (:pid, :boot, :version, :marker, :now, EXISTS (SELECT 1 FROM laneway_runs WHERE clean = 0))
+RETURNING id, recovered"""
+
+CLOSE_RUN: Final = "UPDATE laneway_runs SET stopped_at = :now, clean = 1 WHERE id = :run"
+
+CLOSE_DEAD_RUNS: Final = """
+UPDATE laneway_runs SET stopped_at = :now, clean = 2 WHERE clean = 0 AND id <> :run"""
+
+ORPHANS: Final = f"""
+SELECT j.id AS job, j.kind, j.state, j.fence, j.claims AS number, j.failures, j.landed_seq, j.options,
+       j.cancel_requested_at, j.awake, j.run_id, a.id AS attempt, a.landed_seq AS landed_before
+FROM laneway_jobs j
+LEFT JOIN laneway_attempts a ON a.job_id = j.id AND a.number = j.claims
+WHERE j.state IN ({IN_FLIGHT})
+  AND (:run IS NULL OR j.run_id IS NOT :run) AND (:only IS NULL OR j.id = :only)"""

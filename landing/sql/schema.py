@@ -1,0 +1,16 @@
+"""Versions: the store's own and the applications'."""
+
+from typing import Final
+
+APP_MIGRATIONS: Final = "SELECT number, digest FROM laneway_app_migrations WHERE app = ? ORDER BY number"
+
+ADD_APP_MIGRATION: Final = """
+INSERT INTO laneway_app_migrations (app, number, digest, applied_at) VALUES (:app, :number, :digest, :now)"""
+
+HAS_SCHEMA: Final = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'laneway_meta'"
+
+SCHEMA: Final = "SELECT value FROM laneway_meta WHERE name = 'schema'"
+
+SET_SCHEMA: Final = """
+INSERT INTO laneway_meta (name, value) VALUES ('schema', ?)
+ON CONFLICT (name) DO UPDATE SET value = excluded.value"""
