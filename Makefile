@@ -12,7 +12,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_ROOT_USER_ACTION := ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help env run test format-check lint types arrows tests gates package format bench coverage-map prove pins clean
+.PHONY: help env run test format-check lint types arrows tests gates package format bench chaos coverage-map prove pins clean
 
 help:  ## print what can be made
 	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -70,6 +70,9 @@ format: env  ## put every file in house format, and mend what ruff can mend
 
 bench: env  ## measure, as ratios in one run: make bench BENCH_ARGS=land names one
 	$(BIN)/python -m benchmarks $(BENCH_ARGS)
+
+chaos: env  ## kill a thousand supervisors, lose nothing: make chaos CHAOS_ARGS="--kills 50 --seed 7"
+	$(BIN)/python -m tests.chaos $(CHAOS_ARGS)
 
 coverage-map: env  ## write into docs/coverage.md which tests prove which row
 	$(BIN)/python -m tools.coverage_map write

@@ -1,19 +1,29 @@
-"""Run the benchmarks that are named, or all."""
+"""Run the benchmarks that are named, or all; NAME=NUMBER makes one of another size."""
 
 import sys
 
-from benchmarks import kill, land, memory
+from benchmarks import growth, kill, land, memory, wal
 
 BENCHMARKS = {"land": land.run, "memory": memory.run, "kill": kill.run}
+SIZED = {"growth": growth.run, "wal": wal.run}
+"""Take a number: of jobs, of seconds that a reader holds its snapshot."""
 
 
-def main(names: list[str]) -> int:
-    """Run them in order; exit code 2 for a name that is none."""
-    if unknown := [name for name in names if name not in BENCHMARKS]:
-        print(f"no benchmark {unknown[0]!r}; there are: {', '.join(BENCHMARKS)}", file=sys.stderr)
-        return 2
-    for name in names or BENCHMARKS:
-        BENCHMARKS[name]()
+def main(words: list[str]) -> int:
+    """Run them in order; exit code 2 for a name that is none, or has no such number."""
+    known = BENCHMARKS | SIZED
+    for word in words:
+        name, _, number = word.partition("=")
+        if name not in known or (number and (name not in SIZED or not number.isdecimal())):
+            sizes = ", ".join(f"{one}[=NUMBER]" if one in SIZED else one for one in known)
+            print(f"no benchmark {word!r}; there are: {sizes}", file=sys.stderr)
+            return 2
+    for word in words or known:
+        name, _, number = word.partition("=")
+        if number:
+            SIZED[name](int(number))
+        else:
+            known[name]()
     return 0
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from landing.jobs import Enqueue, Register
+from landing.jobs import Enqueue
+from landing.migrate import MigrateApp
 from landing.store import Store
 from policies.payload import payload_text
 from supervisor import events, sensors
@@ -45,13 +46,18 @@ class Bench:
         self.settings = Settings(home=folder / "home", app=APP, max_workers=workers, folder=folder)
         self.application = load_application(self.settings)
         self.store = Store(self.settings.home, sensors.now_micros, create_missing=True)
-        for name, kinds in self.application.declarations():
-            self.store.write(Register(name, kinds))
+        for register in self.application.declarations():
+            self.store.write(register)
         self.seen: list[tuple[float, events.Event]] = []
 
     def enqueue(self, kind: str, payload: Any) -> int:
         """Enqueue one job."""
         return self.store.write(Enqueue(kind=kind, payload=payload_text(payload))).id
+
+    def migrate(self) -> None:
+        """Make the application's tables, for a benchmark that runs no supervisor."""
+        for loaded in self.application.apps:
+            self.store.write(MigrateApp(loaded.app.name, [one.sql for one in loaded.app.migrations]))
 
     def serve(self) -> None:
         """Run until idle, noting when each event came."""

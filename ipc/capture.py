@@ -11,7 +11,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from ipc.description import describe, type_label
-from ipc.endings import Ending, Retry, Skip
+from ipc.endings import Ending, Fail, Retry, Skip
 from ipc.messages import Said
 
 MESSAGE_LIMIT: Final = 1000
@@ -50,7 +50,7 @@ def capture(error: BaseException) -> Captured:
     kind = type(error)
     try:
         return Captured(
-            disposition=disposition_of(kind),
+            disposition=disposition_of(error),
             type=type_label(kind),
             message=message_of(error),
             traceback=traceback_of(error),
@@ -61,12 +61,15 @@ def capture(error: BaseException) -> Captured:
         return Captured("unstated", type_label(kind), f"<{type_label(kind)} raised>", "", [], None)
 
 
-def disposition_of(kind: type) -> Said:
-    """Say how the attempt ends: by the class alone, whatever its attributes say."""
+def disposition_of(error: BaseException) -> Said:
+    """Say how the attempt ends: by the class, and by whether a `Fail` is optional."""
+    kind = type(error)
     if issubclass(kind, Retry):
         return "retry"
     if issubclass(kind, Skip):
         return "skip"
+    if issubclass(kind, Fail) and FIELDS.__get__(error).get("optional") is True:
+        return "optional"
     return "fail" if issubclass(kind, Ending) else "unstated"
 
 

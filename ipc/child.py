@@ -140,11 +140,7 @@ class Child:
 
     def rss_gib(self) -> float:
         """Return the memory it holds in GiB, 0.0 where the system does not say."""
-        try:
-            pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
-        except (OSError, IndexError, ValueError):
-            return 0.0
-        return pages * os.sysconf("SC_PAGE_SIZE") / (1 << 30)
+        return rss_gib(self.pid)
 
     def stack(self) -> str:
         """Return the stacks that it dumped, at most 64 KiB of text; they are kept after `close`."""
@@ -169,6 +165,15 @@ def has_exited(pid: int) -> bool:
         return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
     except ChildProcessError:  # somebody else in this process has reaped it
         return True
+
+
+def rss_gib(pid: int) -> float:
+    """Return the memory that a process holds in GiB, 0.0 where the system does not say."""
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except (OSError, IndexError, ValueError):
+        return 0.0
+    return pages * os.sysconf("SC_PAGE_SIZE") / (1 << 30)
 
 
 def open_stack() -> int:

@@ -27,9 +27,18 @@ class Retry(Ending):
 
 
 class Fail(Ending):
-    """Give up: the job is failed at once, whatever attempts are left."""
+    """Give up: the job is failed at once, whatever attempts are left.
+
+    Args:
+        message: shown as the attempt's error.
+        optional: True ends it as failed_optional: it did not work out, and nobody need care.
+    """
 
     disposition = "fail"
+
+    def __init__(self, message: str = "", *, optional: bool = False) -> None:
+        super().__init__(message)
+        self.optional = optional
 
 
 class Skip(Ending):

@@ -15,7 +15,7 @@ from msgspec.msgpack import Decoder, Encoder
 
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Seconds = Annotated[float, Meta(ge=0, le=1e9)]
-Said = Literal["retry", "fail", "skip", "unstated"]
+Said = Literal["retry", "fail", "optional", "skip", "unstated"]
 """How a compute half said that it ended."""
 
 Result = Annotated[str, Meta(max_length=64 << 10)]
@@ -34,6 +34,10 @@ bounded by `WINDOW_BYTES` either way."""
 WINDOW_BYTES: Final = FRAME_LIMIT
 """Bytes of rows that a child may have unanswered; a larger batch travels alone (CONTRACTS K3)."""
 
+UNIT_ROWS: Final = 1 << 18
+"""Rows in a batch of a `checkpoint` lane, whose units no batch_rows cuts: one-cell rows that fill
+a frame would take 260 MB once decoded."""
+
 MARK_LIMIT: Final = 16 << 10
 """UTF-8 bytes in the text given to `ctx.checkpoint` (CONTRACTS K15)."""
 
@@ -46,7 +50,8 @@ class ResumePoint(Message, frozen=True, tag=False):
     """What holds after a batch: rows already landed since `mark`, and their digest (CONTRACTS K4).
 
     `digest` is blake2b-16 over the concatenated encodings of the `skip` rows
-    since the mark, so it does not depend on where batches were cut; b"" when skip is 0.
+    since the mark, so it does not depend on where batches were cut; b"" when skip is 0. With
+    skip > 0 and no digest, these rows are the last of their job: only the word Done was to come.
     """
 
     mark: Mark | None = None
@@ -162,7 +167,7 @@ class Done(Message, frozen=True, tag="done"):
 class Failed(Message, frozen=True, tag="failed"):
     """The compute half raised, or the worker refused what it yielded.
 
-    `disposition` is retry, fail, skip or unstated; `code` is "" for an exception of
+    `disposition` is retry, fail, optional, skip or unstated; `code` is "" for an exception of
     the user's, else the rule that was broken: row_type, row_keys, row_too_large,
     unit_too_large, resume_mismatch, payload, unknown_kind or app_start_failed.
     `bases` are the names of the exception's classes, nearest first, for `retry_on`.

@@ -7,8 +7,9 @@ from typing import Any
 
 from landing.jobs import Enqueue, lease_end
 from landing.sql import attempt as sql
+from landing.sql import runs as runs_sql
 from landing.text import error_text, is_a, type_name
-from landing.transaction import CommitLost, Transaction, lent
+from landing.transaction import CommitLost, Facade, Transaction, lent
 from policies.payload import payload_text
 
 
@@ -24,22 +25,46 @@ class RowsRefused(Exception):
 
 
 class LanderRaised(Exception):
-    """The application's lander raised; `cause` is its exception."""
+    """The application's lander raised, or its discard (`half` says which); `cause` is its exception."""
 
-    def __init__(self, cause: BaseException) -> None:
-        super().__init__(f"the lander raised {type_name(cause)}")
+    def __init__(self, cause: BaseException, half: str = "lander") -> None:
+        super().__init__(f"the {half} raised {type_name(cause)}")
         self.cause = cause
+        self.half = half
+
+
+@dataclass(frozen=True, slots=True)
+class Discard:
+    """What removes the rows that earlier attempts of a job landed (CONTRACTS K4).
+
+    `fn(db, job)` is the application's, `view` the job as it sees it. It runs in the
+    transaction of the first batch that lands after those attempts, or of the end.
+    """
+
+    fn: Callable[[Any, Any], Any]
+    view: Any
+
+    def run(self, tx: Transaction) -> None:
+        """Let it remove the rows.
+
+        Raises:
+            LanderRaised: it raised, or ended the transaction.
+            sqlite3.Error: the store had no room or broke meanwhile.
+        """
+        run_half(tx, "discard", lambda db: self.fn(db, self.view))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Land:
-    """Land batch `seq` of an attempt.
+    """Land batch `seq` of an attempt of run `run`.
 
     `rows` decodes the batch's rows (in the lander thread, only when the fence
     held); `land` is the application's `fn(db, job, rows)`; `view` is the job as it sees it.
+    `discard`, given with the first batch of an attempt only, runs before it.
     """
 
     job: int
+    run: int
     fence: str
     seq: int
     count: int
@@ -50,30 +75,39 @@ class Land:
     rows: Callable[[], Any]
     land: Callable[[Any, Any, Any], Any]
     view: Any
+    discard: Discard | None = None
 
     def apply(self, tx: Transaction) -> Landed:
-        """Move the job to after this batch, then let the lander write its rows.
+        """Move the job to after this batch, then let the lander write its rows; a stale one is counted.
 
         Raises:
             RowsRefused: the rows do not decode.
-            LanderRaised: the lander raised, be it SystemExit, or ended the transaction (CommitLost).
-            sqlite3.Error: the store had no room or broke while the lander wrote.
+            LanderRaised: lander or discard raised, be it SystemExit, or ended the transaction (CommitLost).
+            sqlite3.Error: the store had no room or broke while they wrote.
         """
-        moved = {
+        if tx.one(sql.LAND, self.moved(tx.now) | dict(self.point)) is None:
+            tx.run(runs_sql.COUNT_STALE, {"run": self.run, "batches": 1})
+            return Landed.STALE
+        if self.discard is not None:
+            self.discard.run(tx)
+        if self.count:
+            rows = self.decoded()
+            run_half(tx, "lander", lambda db: self.land(db, self.view, rows))
+        return Landed.LANDED
+
+    def moved(self, now: int) -> dict[str, Any]:
+        """Return the row's new cells, but for its resume point."""
+        return {
             "job": self.job,
             "fence": self.fence,
             "seq": self.seq,
             "rows": self.count,
+            "afresh": self.discard is not None,
             "done": self.done,
             "total": self.total,
             "spent": self.spent,
-            "lease": lease_end(tx.now),
+            "lease": lease_end(now),
         }
-        if tx.one(sql.LAND, moved | dict(self.point)) is None:
-            return Landed.STALE
-        if self.count:
-            self.run_lander(tx, self.decoded())
-        return Landed.LANDED
 
     def decoded(self) -> Any:
         """Return the rows; the types that the lane builds from them are the application's own code."""
@@ -84,16 +118,17 @@ class Land:
         except BaseException as error:
             raise RowsRefused(f"the rows do not decode: {error_text(error)}") from error
 
-    def run_lander(self, tx: Transaction, rows: Any) -> None:
-        """Let the lander write; what the store itself lacked (room) is raised as such, not as its failure."""
-        try:
-            with lent(tx, enqueuer(tx)) as db:
-                self.land(db, self.view, rows)
-            tx.must_be_open()
-        except BaseException as error:
-            raise (LanderRaised(blamed(tx, error)) if tx.trouble is None else tx.trouble) from error
-        if tx.trouble is not None:
-            raise tx.trouble
+
+def run_half(tx: Transaction, half: str, write: Callable[[Facade], Any]) -> None:
+    """Let the application write; what the store itself lacked (room) is raised as such, not as its fault."""
+    try:
+        with lent(tx, enqueuer(tx)) as db:
+            write(db)
+        tx.must_be_open()
+    except BaseException as error:
+        raise (LanderRaised(blamed(tx, error), half) if tx.trouble is None else tx.trouble) from error
+    if tx.trouble is not None:
+        raise tx.trouble
 
 
 def blamed(tx: Transaction, error: BaseException) -> BaseException:

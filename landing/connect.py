@@ -14,7 +14,7 @@ from pathlib import Path
 from resource import RLIM_INFINITY, RLIMIT_FSIZE, getrlimit
 from typing import Final
 
-from landing.errors import NoStore, StoreBroken, StoreBusy, StoreError, StoreFull
+from landing.errors import NoStore, StoreBroken, StoreBusy, StoreError, StoreFull, StoreReadonly
 from landing.guard import Guard, Writer
 
 STORE: Final = "store.db"
@@ -31,7 +31,8 @@ PRAGMAS: Final = (
 """What every writer sets (CONTRACTS K8, SPEC A3), with the answer that shows that it took."""
 
 FULL: Final = "{}: the disk is full, or the file may not grow"
-NO_ROOM: Final = frozenset(
+READONLY: Final = "{}: the store is read-only, or the disk that holds it"
+NOT_WRITTEN: Final = frozenset(
     {
         sqlite3.SQLITE_IOERR_WRITE,
         sqlite3.SQLITE_IOERR_SHMSIZE,
@@ -40,7 +41,7 @@ NO_ROOM: Final = frozenset(
         sqlite3.SQLITE_CANTOPEN,
     }
 )
-"""What else SQLite may call it when the disk has no room."""
+"""What else SQLite may call it when the disk has no room, or takes no writes any more."""
 
 
 def store_path(home: Path) -> Path:
@@ -152,16 +153,20 @@ def reachable(path: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno in {errno.ENOSPC, errno.EDQUOT}:
             raise StoreFull(str(path), FULL.format(path)) from error
+        if error.errno == errno.EROFS:
+            raise StoreReadonly(str(path), READONLY.format(path)) from error
         raise StoreError(str(path), f"{path}: {error.strerror or error}") from error
 
 
 def translate(error: sqlite3.Error, path: Path) -> StoreError:
-    """Name a sqlite3 error by its code: busy, full, broken, or any other."""
+    """Name a sqlite3 error by its code: busy, full, read-only, broken, or any other."""
     code = getattr(error, "sqlite_errorcode", 0)
     if code & 0xFF == sqlite3.SQLITE_BUSY:
         return StoreBusy(str(path), f"{path}: another process has kept the store locked for too long")
     if is_full(code, path):
         return StoreFull(str(path), FULL.format(path))
+    if is_readonly(code, path):
+        return StoreReadonly(str(path), READONLY.format(path))
     if code & 0xFF in {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
         return StoreBroken(str(path), f"{path}: {error}")
     return StoreError(str(path), f"{path}: {error}")
@@ -176,7 +181,16 @@ def is_full(code: int, path: Path) -> bool:
     if code & 0xFF == sqlite3.SQLITE_FULL:
         return True
     limited = getrlimit(RLIMIT_FSIZE)[0] != RLIM_INFINITY
-    return (code == sqlite3.SQLITE_IOERR_WRITE and limited) or (code in NO_ROOM and no_room(path))
+    return (code == sqlite3.SQLITE_IOERR_WRITE and limited) or (code in NOT_WRITTEN and no_room(path))
+
+
+def is_readonly(code: int, path: Path) -> bool:
+    """Tell whether the store may not be written any more.
+
+    A disk that was made read-only under an open file, after an error say, fails its writes, which
+    SQLite calls a write error like any other. A commit whose write has failed has not happened.
+    """
+    return code & 0xFF == sqlite3.SQLITE_READONLY or (code in NOT_WRITTEN and mounted_readonly(path))
 
 
 def no_room(path: Path) -> bool:
@@ -187,6 +201,14 @@ def no_room(path: Path) -> bool:
         return False
 
 
+def mounted_readonly(path: Path) -> bool:
+    """Tell whether the disk that holds a file takes no writes."""
+    try:
+        return bool(os.statvfs(path.parent).f_flag & os.ST_RDONLY)
+    except OSError:
+        return False
+
+
 def is_trouble(error: sqlite3.Error) -> bool:
-    """Tell the store's own trouble (busy, full, broken) from a statement that is wrong."""
-    return isinstance(translate(error, Path()), StoreBusy | StoreFull | StoreBroken)
+    """Tell the store's own trouble (busy, full, read-only, broken) from a statement that is wrong."""
+    return isinstance(translate(error, Path()), StoreBusy | StoreFull | StoreReadonly | StoreBroken)

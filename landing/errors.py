@@ -37,6 +37,10 @@ class StoreFull(StoreError):
     """The disk, or a limit on the file, has no room left."""
 
 
+class StoreReadonly(StoreError):
+    """The store, or the disk that holds it, has become read-only."""
+
+
 class StoreBroken(StoreError):
     """The outcome of a commit is unknown or the file is damaged; the next start re-derives."""
 

@@ -3,14 +3,18 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from landing.ledger import Report, add_event, add_receipt, cleaned
 from landing.sql import attempt as sql
+from landing.sql import runs as runs_sql
 from landing.transaction import Transaction
 from policies.job import ENDED, MICROS, Outcome
 from policies.transitions import Move, target
 from policies.verdict import Verdict
+
+if TYPE_CHECKING:
+    from landing.batches import Discard
 
 
 class Finished(StrEnum):
@@ -26,6 +30,8 @@ class Finish:
     """End attempt `number` of `job`, if `fence` is alive and exactly `last_seq` batches have landed.
 
     `attempt` is None where the row of the attempt is gone: then there is no receipt, but an event.
+    `stale` batches of it came after it had been judged. `discard` runs when the job is done and this
+    attempt has landed nothing that would have run it.
     """
 
     job: int
@@ -38,11 +44,19 @@ class Finish:
     report: Report
     result: str | None = None
     awake: float = 0.0
+    stale: int = 0
+    discard: "Discard | None" = None
     events: tuple[tuple[str, Mapping[str, Any]], ...] = ()
 
     def apply(self, tx: Transaction) -> Finished:
-        """Move the row, then append the receipt; a second receipt is ignored (SPEC B25)."""
+        """Move the row, then append the receipt; a second receipt is ignored (SPEC B25).
+
+        Raises:
+            landing.batches.LanderRaised: the discard raised.
+        """
         if tx.one(sql.FINISH[self.verdict.move], self.moved(tx.now)) is not None:
+            if self.discard is not None and self.verdict.move is Move.COMPLETE:
+                self.discard.run(tx)
             self.keep(tx, self.report.outcome)
             if self.result is not None and self.verdict.move is Move.COMPLETE:
                 tx.run(sql.SET_RESULT, {"job": self.job, "body": cleaned(self.result)})
@@ -67,10 +81,13 @@ class Finish:
             "watch": "backoff" if retried else None,
             "awake": 0 if retried else int(self.awake * MICROS),
             "waiting_since": now if verdict.reason == Outcome.YIELDED else None,
+            "afresh": self.discard is not None and verdict.move is Move.COMPLETE,
         }
 
     def keep(self, tx: Transaction, outcome: Outcome) -> None:
-        """Append the receipt and the events of this attempt."""
+        """Append the receipt and the events of this attempt, and count what came of it too late."""
+        if self.stale:
+            tx.run(runs_sql.COUNT_STALE, {"run": self.run, "batches": self.stale})
         if self.attempt is None:
             add_event(tx, self.job, self.run, "attempt_missing", {"number": self.number})
         else:

@@ -17,6 +17,9 @@ from policies.transitions import Move
 from policies.verdict import Verdict
 
 LEASE_SECONDS: Final = 60.0
+WAKES: Final = 1000
+"""Rows that one claim wakes at most, so that it takes milliseconds however many are due."""
+
 NEVER: Final = 100 * 365 * 86_400 * MICROS
 """No row is told to wait so long: one that does has garbage for its wake, and is due."""
 
@@ -29,16 +32,21 @@ class UnknownKind(StoreError):
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """Write down an application's kinds, so that enqueue, show and cancel need no application."""
+    """Write down an application's kinds, so that enqueue, show, cancel and retry need no application.
+
+    The kinds in `discards` can remove what they have landed.
+    """
 
     app: str
     kinds: Mapping[str, Options]
+    discards: frozenset[str] = frozenset()
 
     def apply(self, tx: Transaction) -> None:
         """Insert or update one row a kind; equal rows are left alone."""
         for kind, options in self.kinds.items():
             text = json.dumps(asdict(options), separators=(",", ":"))
-            tx.run(sql.REGISTER_KIND, {"kind": kind, "app": self.app, "options": text, "now": tx.now})
+            row = {"kind": kind, "app": self.app, "options": text, "now": tx.now}
+            tx.run(sql.REGISTER_KIND, row | {"discards": kind in self.discards})
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +110,10 @@ def group_id(tx: Transaction, group: Mapping[str, Any]) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claimed:
-    """A job under a lease, with all that its attempt needs. `awake` is seconds toward job_deadline."""
+    """A job under a lease, with all that its attempt needs. `awake` is seconds toward job_deadline.
+
+    `discards` says that the rows landed so far go with the first that this attempt lands.
+    """
 
     job: int
     attempt: int
@@ -113,6 +124,8 @@ class Claimed:
     key: str | None
     failures: int
     landed_seq: int
+    landed_rows: int
+    discards: bool
     mark: str | None
     skip: int
     digest: bytes
@@ -146,8 +159,7 @@ class Claim:
 
     def apply(self, tx: Transaction) -> ClaimReply:
         """Wake what is due, look at the heads of the groups, take the first that fits and can be read."""
-        tx.run(sql.WAKE_DUE, {"now": tx.now})
-        tx.run(sql.WAKE_LOST, {"never": tx.now + NEVER})
+        more_due = self.wake(tx)
         while True:
             ordered = self.order(self.heads(tx), tx.now)
             fits = next((head for head in ordered if head.kind in self.ready), None)
@@ -155,8 +167,18 @@ class Claim:
             if fits is None or claimed is not None:
                 break
         wanted = next((head.kind for head in ordered if head.kind not in self.ready), None)
+        return ClaimReply(claimed, wanted, tx.now if more_due else self.next_wake(tx))
+
+    def wake(self, tx: Transaction) -> bool:
+        """Queue the rows whose time has come, longest due first; tell whether more may be due."""
+        due = tx.run(sql.WAKE_DUE, {"now": tx.now, "most": WAKES})
+        lost = tx.run(sql.WAKE_LOST, {"never": tx.now + NEVER, "most": WAKES})
+        return WAKES in {due, lost}
+
+    def next_wake(self, tx: Transaction) -> int | None:
+        """Return when the next waiting row of a loaded kind wakes."""
         wake = tx.one(sql.NEXT_WAKE, {"kinds": json.dumps(sorted(self.loaded))})
-        return ClaimReply(claimed, wanted, int(wake[0]) if wake and wake[0] is not None else None)
+        return int(wake[0]) if wake and wake[0] is not None else None
 
     def heads(self, tx: Transaction) -> list[Head]:
         """Return the heads of the groups that can run here; unreadable sort keys count as the defaults."""
@@ -192,6 +214,8 @@ class Claim:
             key=row["key"],
             failures=row["failures"],
             landed_seq=row["landed_seq"],
+            landed_rows=whole(row["landed_rows"], 0),
+            discards=row["discards"] == 1,
             mark=row["mark"],
             skip=row["skip"],
             digest=row["digest"],

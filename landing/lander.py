@@ -6,6 +6,8 @@ Everything that waits goes into one group (50 ms at most), because a flush costs
 the same for one row and for a thousand. No answer counts before COMMIT has
 returned with the transaction still the one that was begun. A group in which anything fails is
 rolled back whole and each operation is redone alone (CONTRACTS K1).
+
+While there is no room, or no writing, the one that met it waits and the rest wait behind it.
 """
 
 import queue
@@ -19,17 +21,17 @@ from typing import Any, Final
 
 from landing.batches import LanderRaised
 from landing.connect import open_writer, store_path, translated
-from landing.errors import StoreBroken, StoreBusy, StoreError, StoreFull
-from landing.snapshot import wal_size
+from landing.errors import StoreBroken, StoreBusy, StoreError, StoreFull, StoreReadonly
+from landing.faults import BEGIN, COMMIT, Reach, step_of, unarmed
 from landing.text import error_text, is_a
 from landing.transaction import CommitLost, Operation, Transaction, committing
 from landing.turnstile import Turnstile
+from landing.wal import Wal
 
 GROUP_SECONDS: Final = 0.05
-CHECKPOINT_BYTES: Final = 32 << 20
-RESTART_BYTES: Final = 64 << 20
+FOLD_SECONDS: Final = 1.0
 BUSY_MILLISECONDS: Final = 1000
-FULL_WAITS: Final = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
+WAITS: Final = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 
 Then = Callable[[Any], object]
 Item = tuple[Operation[Any], Then]
@@ -59,6 +61,21 @@ class Notice:
     fatal: bool = False
 
 
+def notice_code(error: StoreError) -> str:
+    """Return the code of a notice about the store's trouble."""
+    match error:
+        case StoreFull():
+            return "store_full"
+        case StoreBusy():
+            return "store_busy"
+        case StoreReadonly():
+            return "store_readonly"
+        case StoreBroken():
+            return "store_broken"
+        case _:
+            return error.code
+
+
 class Lander:
     """Group commit behind an inbox.
 
@@ -66,7 +83,9 @@ class Lander:
         home: the folder of the store; it must hold one at this version's schema.
         clocks: wall and monotonic time.
         deliver: called in the lander thread with (then, answer) once an answer counts.
-        notice: called in the lander thread when the disk is full, the store is locked or broken.
+        notice: called in the lander thread when the disk is full, the store is locked, read-only or
+            broken, or its WAL cannot be folded back.
+        reach: called in the lander thread at each fault point (`landing.faults`).
     """
 
     def __init__(
@@ -75,20 +94,22 @@ class Lander:
         clocks: Clocks,
         deliver: Callable[[Then, Any], object],
         notice: Callable[[Notice], object],
+        reach: Reach = unarmed,
     ) -> None:
         self._path = store_path(home)
         self._clocks = clocks
         self._deliver = deliver
         self._notice = notice
+        self._reach = reach
         self._inbox: queue.SimpleQueue[Item | None] = queue.SimpleQueue()
         self._closing = threading.Event()
         with translated(self._path):
             self._db = open_writer(self._path)
-            self._db.execute("PRAGMA journal_size_limit = 0")
             self._db.execute(f"PRAGMA busy_timeout = {BUSY_MILLISECONDS}")
+            self._wal = Wal(self._db, self._path, lambda text: notice(Notice("wal_pinned", text)), reach)
         self._turnstile = Turnstile(home, clocks.monotonic, self._closing.wait)
         self._more = True
-        self._troubled = False
+        self._warned: set[str] = set()
         self._thread = threading.Thread(target=self._serve, name="lander", daemon=True)
         self._thread.start()
 
@@ -105,16 +126,24 @@ class Lander:
 
     def _serve(self) -> None:
         try:
-            while self._more and (first := self._inbox.get()) is not None:
+            while self._more and (first := self._next()) is not None:
                 self._land_group(first)
         except StoreBroken as error:
-            self._notice(Notice(error.code, str(error), fatal=True))
+            self._notice(Notice(notice_code(error), str(error), fatal=True))
         except BaseException as error:
             self._notice(Notice("lander_died", f"the lander thread died: {error_text(error)}", fatal=True))
             raise
         finally:
             self._db.close()
             self._turnstile.close()
+
+    def _next(self) -> Item | None:
+        """Wait for something to do; a WAL that could not be folded back is tried again once a second."""
+        while self._wal.unfolded:
+            with suppress(queue.Empty):
+                return self._inbox.get(timeout=FOLD_SECONDS)
+            self._wal.fold(at_leisure=True)
+        return self._inbox.get()
 
     def _land_group(self, first: Item) -> None:
         self._turnstile.step_aside()
@@ -125,9 +154,11 @@ class Lander:
             raise
         except Exception as error:  # noqa: BLE001 - whatever it was, and whose: alone, each shows what it is
             answers = self._answers_alone(taken, error)
-        for (_, then), answer in zip(taken, answers, strict=True):
+        for (operation, then), answer in zip(taken, answers, strict=True):
+            if not isinstance(answer, Raised):
+                self._reach(step_of(operation).committed)
             self._deliver(then, answer)
-        self._checkpoint()
+        self._wal.fold()
 
     def _group(self, taken: list[Item]) -> Iterator[Operation[Any]]:
         """Yield the first that was taken, then for 50 ms whatever waits, noting it in `taken`."""
@@ -164,64 +195,52 @@ class Lander:
             Exception: nothing has happened.
         """
         with translated(self._path):
+            self._reach(BEGIN)
             self._db.execute("BEGIN IMMEDIATE")
             with committing(self._db, self._clocks.now) as tx:
-                answers = [applied(operation, tx) for operation in operations]
-        self._troubled = False
+                answers = [self._apply(operation, tx) for operation in operations]
+                self._reach(COMMIT)
+        self._warned.clear()
         return answers
 
+    def _apply(self, operation: Operation[Any], tx: Transaction) -> Any:
+        """Apply an operation and return its answer; it must have left the transaction open."""
+        step = step_of(operation)
+        self._reach(step.begin)
+        answer = operation.apply(tx)
+        tx.must_be_open()
+        self._reach(step.applied)
+        return answer
+
     def _commit_alone(self, operation: Operation[Any]) -> Any:
-        """Return the answer, or Raised; wait as long as the disk is full or the store is locked.
+        """Return the answer, or Raised; wait while the disk is full or the store is locked or read-only.
 
         Giving up begins when `close` has run out of patience.
 
         Raises:
             StoreBroken: whether a COMMIT held is unknown.
         """
-        waits = chain(FULL_WAITS, repeat(FULL_WAITS[-1]))
+        waits = chain(WAITS, repeat(WAITS[-1]))
         while True:
             try:
                 return self._commit([operation])[0]
             except StoreBroken:
                 raise
-            except (StoreBusy, StoreFull) as trouble:
+            except (StoreBusy, StoreFull, StoreReadonly) as trouble:
                 if self._closing.is_set():
                     return Raised(trouble)
                 self._warn_once(trouble)
-                if isinstance(trouble, StoreFull):  # busy: BEGIN itself waits
+                if not isinstance(trouble, StoreBusy):  # busy: BEGIN itself waits
                     self._closing.wait(next(waits))
             except Exception as error:  # noqa: BLE001 - an answer: its asker judges
                 return Raised(error)
 
     def _warn_once(self, trouble: StoreError) -> None:
-        if not self._troubled:
-            self._troubled = True
-            self._notice(Notice(trouble.code, f"{trouble}; going on by itself when it can"))
-
-    def _checkpoint(self) -> None:
-        """Fold the WAL back between groups, so that it neither grows nor is folded by others (CONTRACTS K8).
-
-        `journal_size_limit = 0` cuts the file at each restart, so its size is what it holds. A
-        reader that pins an old snapshot must not hold the lander up: no waiting here.
-        """
-        if (size := wal_size(self._path)) <= CHECKPOINT_BYTES:
-            return
-        mode = "RESTART" if size > RESTART_BYTES else "PASSIVE"
-        with suppress(StoreFull), translated(self._path):  # no room to fold it: after the next group, perhaps
-            try:
-                self._db.execute("PRAGMA busy_timeout = 0")
-                self._db.execute(f"PRAGMA wal_checkpoint({mode})").fetchall()
-            finally:
-                self._db.execute(f"PRAGMA busy_timeout = {BUSY_MILLISECONDS}")
+        if (code := notice_code(trouble)) not in self._warned:
+            self._warned.add(code)
+            self._notice(Notice(code, f"{trouble}; going on by itself when it can"))
 
 
 def ended_transaction(error: Exception) -> bool:
     """Tell whether an operation failed because something inside it committed or rolled back."""
     return is_a(error.cause if isinstance(error, LanderRaised) else error, CommitLost)
-
-
-def applied(operation: Operation[Any], tx: Transaction) -> Any:
-    """Apply an operation and return its answer; it must have left the transaction open."""
-    answer = operation.apply(tx)
-    tx.must_be_open()
-    return answer

@@ -9,6 +9,7 @@ import hashlib
 import os
 import re
 import sqlite3
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from landing.connect import (
+    WAIT_SECONDS,
     is_trouble,
     make_home,
     open_private,
@@ -25,7 +27,8 @@ from landing.connect import (
     store_path,
     translated,
 )
-from landing.errors import MigrationChanged, SchemaNewer, StoreError
+from landing.disk import refuse_network
+from landing.errors import MigrationChanged, SchemaNewer, StoreBusy, StoreError
 from landing.guard import Writer, guarded
 from landing.ledger import add_event
 from landing.snapshot import SCHEMA, check_version, version
@@ -33,6 +36,8 @@ from landing.sql import schema as sql
 from landing.transaction import Refused, Transaction, committing, harmless, refuse_if_denied
 
 INIT_LOCK: Final = "init.lock"
+INIT_TRY_SECONDS: Final = 0.02
+INIT_TRIES: Final = int(WAIT_SECONDS / INIT_TRY_SECONDS)
 COMMENTS: Final = re.compile(r"(?:\s|--[^\n]*|(?>/\*.*?(?:\*/|\Z)))*", re.DOTALL)
 
 
@@ -48,9 +53,10 @@ def create(home: Path, now: int) -> None:
     A store that is there is left at the schema that it has; see `upgrade`.
 
     Raises:
-        StoreError: the home cannot be made, or the file is no store of ours.
+        StoreError: the home cannot be made or is no place for a store, or the file is no store of ours.
     """
     path = store_path(home)
+    refuse_network(home)
     make_home(home)
     with reachable(path), init_lock(home), closing(open_writer(path)) as db, translated(path):
         if check_version(db, path) == 0:
@@ -70,13 +76,30 @@ def upgrade(home: Path, now: int) -> None:
 
 @contextmanager
 def init_lock(home: Path) -> Iterator[None]:
-    """Hold the lock under which the control tables are made."""
-    fd = open_private(home / INIT_LOCK)
+    """Hold the lock under which the control tables are made.
+
+    Raises:
+        StoreBusy: another process has held it for 30 s.
+    """
+    path = home / INIT_LOCK
+    fd = open_private(path)
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
+        if not any(is_taken(fd) for _ in range(INIT_TRIES)):
+            text = f"{path}: another process has been making the store for too long; fuser {path} says which"
+            raise StoreBusy(str(path), text)
         yield
     finally:
         os.close(fd)
+
+
+def is_taken(fd: int) -> bool:
+    """Try once to take a lock; wait a moment when another has it."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        threading.Event().wait(INIT_TRY_SECONDS)
+        return False
+    return True
 
 
 def migrate(db: Writer, path: Path, now: int) -> None:

@@ -1,48 +1,84 @@
 """One life of a supervisor, and what its death left behind (CONTRACTS K9, SPEC U3)."""
 
 import sqlite3
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from landing.cells import mapping, whole
-from landing.finish import Finish
-from landing.ledger import Report
+from landing.finish import Finish, Finished
+from landing.ledger import Report, add_event
 from landing.sql import queue as queue_sql
 from landing.sql import runs as sql
 from landing.transaction import Transaction
 from policies.job import MICROS, Outcome, State
 from policies.options import Options, options_from
-from policies.transitions import Move
+from policies.transitions import Move, target
 from policies.verdict import Ended, Judge, Verdict
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A run has begun: its id, and the ids of jobs that the last run left in flight."""
+    """A run has begun: its id, the runs that died before it, and what became of each job left in flight."""
 
     run: int
-    recovered: bool
-    orphans: tuple[int, ...]
+    dead: tuple[int, ...]
+    settled: Mapping[int, State]
+
+    @property
+    def recovered(self) -> bool:
+        """Tell whether there was anything to recover from."""
+        return bool(self.dead or self.settled)
+
+    @property
+    def orphans(self) -> tuple[int, ...]:
+        """Return the ids of the jobs that were left in flight."""
+        return tuple(self.settled)
+
+    def now(self, state: State) -> tuple[int, ...]:
+        """Return the ids of those that are in `state` now."""
+        return tuple(job for job, found in self.settled.items() if found is state)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenRun:
-    """Begin a run and settle every in-flight row of ended runs. Only the lock holder may apply it."""
+    """Begin a run and settle every in-flight row of ended runs. Only the lock holder may apply it.
+
+    `leftovers` are the processes of ended runs that were found before it, as the run's event tells them.
+    """
 
     pid: int
     boot: str
     version: str
     marker: str
     judge: Judge
+    leftovers: Mapping[str, Sequence[int]] | None = None
 
     def apply(self, tx: Transaction) -> Opened:
-        """Return the new run's id and what was recovered."""
+        """Return the new run's id and what was recovered, which its first events keep."""
         stamp = {"pid": self.pid, "boot": self.boot, "version": self.version, "marker": self.marker}
         row = tx.one(sql.ADD_RUN, stamp | {"now": tx.now})
         assert row is not None
-        orphans = settle_orphans(tx, self.judge, run=row["id"])
-        tx.run(sql.CLOSE_DEAD_RUNS, {"now": tx.now, "run": row["id"]})
-        return Opened(row["id"], bool(row["recovered"]), orphans)
+        if self.leftovers is not None:
+            add_event(tx, None, row["id"], "leftovers", self.leftovers)
+        settled = settle_orphans(tx, self.judge, run=row["id"])
+        dead = tx.all(sql.CLOSE_DEAD_RUNS, {"now": tx.now, "run": row["id"]})
+        opened = Opened(row["id"], tuple(sorted(run["id"] for run in dead)), settled)
+        if opened.recovered:
+            add_event(tx, None, opened.run, "recovered", told(opened))
+        return opened
+
+
+def told(opened: Opened) -> dict[str, Any]:
+    """Return what was recovered as its event keeps it: dead runs, and jobs by the state they are in now."""
+    states = dict.fromkeys(opened.settled.values())
+    return {"runs": opened.dead} | {state: opened.now(state) for state in states}
+
+
+def dead_markers(db: sqlite3.Connection) -> frozenset[str]:
+    """Return the markers of the runs that have not ended as they should, the newest perhaps still alive."""
+    return frozenset(marker for (marker,) in db.execute(sql.DEAD_MARKERS) if isinstance(marker, str))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +94,17 @@ class CloseRun:
 
 def settle_orphans(
     tx: Transaction, judge: Judge, *, run: int | None = None, only: int | None = None
-) -> tuple[int, ...]:
-    """Finish the in-flight rows that `run` does not hold (or just job `only`); return their ids."""
+) -> dict[int, State]:
+    """Finish the in-flight rows that `run` does not hold (or just job `only`); return their states by id."""
     which = {"run": run, "only": only}
     tx.run(queue_sql.MEND, which | {"fence": "orphan"})
-    orphans = tx.all(sql.ORPHANS, which)
-    for row in orphans:
-        orphan_finish(tx, judge, row).apply(tx)
-    return tuple(row["job"] for row in orphans)
+    return {row["job"]: settle(tx, orphan_finish(tx, judge, row)) for row in tx.all(sql.ORPHANS, which)}
+
+
+def settle(tx: Transaction, finish: Finish) -> State:
+    """Finish an orphan; return the state that it is in now."""
+    cancelled = finish.apply(tx) is Finished.CANCELLED
+    return State.CANCELLED if cancelled else target(finish.verdict.move)
 
 
 def orphan_finish(tx: Transaction, judge: Judge, row: sqlite3.Row) -> Finish:

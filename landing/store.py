@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from landing.connect import open_writer, reachable, store_path, translated
+from landing.disk import refuse_network
 from landing.migrate import create
 from landing.snapshot import check_writable, no_store
 from landing.transaction import Operation, committing
@@ -36,6 +37,7 @@ class Store:
         with reachable(self._path):
             if not self._path.is_file():
                 raise no_store(home)
+        refuse_network(home)
 
     def write(self, operation: Operation[Reply]) -> Reply:
         """Apply one operation in a transaction of its own, waiting up to 30 s for the write lock.

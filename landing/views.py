@@ -4,18 +4,21 @@ A cell that holds garbage degrades alone: a number becomes 0 or None, a blob tex
 none a JSON string of its beginning (payload, result) or None (the others).
 """
 
+import json
 import sqlite3
+from collections.abc import Iterable
 from typing import Any, Final
 
 from landing.cells import mapping, shown, shown_json, whole
 from landing.errors import JobNotFound
 from landing.sql import ask as sql
 from landing.sql import schema as schema_sql
-from policies.job import as_id
+from policies.job import ENDED, State, as_id
 from policies.payload import PAYLOAD_LIMIT
 
 NEWEST: Final = 2**63 - 1
 RESULT_LIMIT: Final = 8 << 20
+MOST_PRUNABLE: Final = 1_000_000
 
 
 def rows(db: sqlite3.Connection, statement: str, args: Any = ()) -> list[dict[str, Any]]:
@@ -46,14 +49,43 @@ def jobs(
     *,
     state: str | None = None,
     kind: str | None = None,
+    tag: str | None = None,
     before: int | None = None,
     limit: int = 50,
 ) -> list[dict[str, Any]]:
     """Return jobs, newest first, `limit` 1 to 1000; `before` is the id of the last one of the page before."""
     newest = min(NEWEST if before is None else max(before, 0), NEWEST)
-    page = {"state": state, "kind": kind, "before": newest, "limit": max(1, min(limit, 1000))}
-    found = rows(db, sql.JOBS if state is None else sql.JOBS_IN_STATE, page)
+    page = {"state": state, "kind": kind, "tag": tag, "before": newest, "limit": max(1, min(limit, 1000))}
+    found = rows(db, page_of(state, kind, tag), page)
     return [row | {"payload": shown_json(row["payload"], PAYLOAD_LIMIT)} for row in found]
+
+
+def page_of(state: str | None, kind: str | None, tag: str | None) -> str:
+    """Return the statement that walks the index of the filter that leaves the fewest rows."""
+    if tag is not None:
+        return sql.JOBS_TAGGED
+    if state is not None:
+        return sql.JOBS_IN_STATE
+    return sql.JOBS if kind is None else sql.JOBS_OF_KIND
+
+
+def prunable(
+    db: sqlite3.Connection,
+    before: int,
+    states: Iterable[State],
+    kind: str | None = None,
+    tag: str | None = None,
+) -> int:
+    """Return how many jobs a Prune of these would delete in the end; counts to 1,000,000."""
+    which = {
+        "before": before,
+        "states": json.dumps(sorted(ENDED.intersection(states))),
+        "kind": kind,
+        "tag": tag,
+        "limit": MOST_PRUNABLE,
+    }
+    (number,) = db.execute(sql.PRUNABLE_COUNT if tag is None else sql.PRUNABLE_TAGGED_COUNT, which).fetchone()
+    return int(number)
 
 
 def attempts(db: sqlite3.Connection, job_id: int) -> list[dict[str, Any]]:
@@ -113,6 +145,12 @@ def ended_since(db: sqlite3.Connection, since: int) -> dict[str, int]:
 def has_migrated(db: sqlite3.Connection, app: str) -> bool:
     """Tell whether an application's tables are here."""
     return bool(rows(db, schema_sql.APP_MIGRATIONS, (app,)))
+
+
+def free_bytes(db: sqlite3.Connection) -> int:
+    """Return how much of the store's file is free pages, which the next rows will fill."""
+    pages, size = (int(db.execute(pragma).fetchone()[0]) for pragma in (sql.FREE_PAGES, sql.PAGE_SIZE))
+    return pages * size
 
 
 def data_version(db: sqlite3.Connection) -> int:

@@ -55,6 +55,7 @@ class Disposition(StrEnum):
 
     RETRY = "retry"
     FAIL = "fail"
+    OPTIONAL = "optional"
     SKIP = "skip"
     UNSTATED = "unstated"
 

@@ -1,14 +1,14 @@
 """What a kind may be told: limits, retries, resume, the child's world. Defaults are CONTRACTS K16.
 
-Durations are seconds (0 = off for deadlines), sizes are bytes. One frozen value,
-checked once at the door; deeper code receives it and never checks again.
+Durations are seconds (0 = off for deadlines, for ever for what is kept), sizes are bytes. One frozen
+value, checked once at the door; deeper code receives it and never checks again.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
-from policies.job import Priority, Resume
+from policies.job import ENDED, Priority, Resume, State
 
 FRAME_LIMIT: Final = 8 << 20
 """Bytes that a batch may reach; the wire's own limit, pinned equal by a test."""
@@ -19,7 +19,7 @@ LARGEST: Final = 10**9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How jobs of one kind run."""
+    """How jobs of one kind run, and how long they are kept once they have ended (`retention`)."""
 
     batch_rows: int = 256
     batch_bytes: int = 1 << 20
@@ -36,9 +36,22 @@ class Options:
     priority: int = Priority.DEFAULT
     env: tuple[str, ...] = ()
     nice: int = 10
+    keep_done: float = 0.0
+    keep_failed: float = 0.0
 
 
 OPTION_NAMES: Final = tuple(field.name for field in fields(Options))
+DURATIONS: Final = tuple(name for name in OPTION_NAMES if isinstance(getattr(Options(), name), float))
+"""The options that are seconds."""
+
+KEPT_AS_FAILED: Final = frozenset({State.FAILED, State.FAILED_OPTIONAL})
+KEPT_AS_DONE: Final = ENDED - KEPT_AS_FAILED
+
+
+def retention(options: Options) -> dict[frozenset[State], float]:
+    """Return for how many seconds ended jobs are kept, by state; those kept for ever are not in it."""
+    kept = {KEPT_AS_DONE: options.keep_done, KEPT_AS_FAILED: options.keep_failed}
+    return {states: seconds for states, seconds in kept.items() if seconds > 0}
 
 
 def options_from(values: Mapping[str, Any], base: Options | None = None) -> Options:
@@ -67,7 +80,7 @@ def complaint_about(name: str, value: Any) -> str | None:
         if name == "batch_bytes" and value > FRAME_LIMIT:
             return f"batch_bytes {value} is over the frame limit of {FRAME_LIMIT}"
         return None
-    if name in {"batch_deadline", "start_deadline", "job_deadline", "grace", "backoff", "backoff_max"}:
+    if name in DURATIONS:
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LARGEST:
             return f"{name} must be a number of seconds from 0 to {LARGEST}, not {value!r}"
         return None

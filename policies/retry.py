@@ -52,6 +52,8 @@ def judge_failed(ended: Ended, options: Options, failures: int, now: int) -> Ver
     listed = not set(ended.bases).isdisjoint(options.retry_on)
     if ended.disposition is Disposition.RETRY or (ended.disposition is Disposition.UNSTATED and listed):
         return retry(ended, options, failures, now)
+    if ended.disposition is Disposition.OPTIONAL:
+        return Verdict(Move.FAIL_OPTIONAL, "failed_optional", counts=True)
     return Verdict(Move.FAIL, "failed", counts=True)
 
 

@@ -112,6 +112,8 @@ class LaneOptions(TypedDict, total=False):
     priority: int
     env: Sequence[str]
     nice: int
+    keep_done: float
+    keep_failed: float
 
 
 @dataclass(slots=True)
@@ -124,6 +126,7 @@ class Lane(Generic[In, Row]):
     rows: type | None = None
     payload: type | None = None
     land: Callable[[Any, Any, Any], None] | None = None
+    forget: Callable[[Any, Any], None] | None = None
 
     @property
     def options(self) -> Options:
@@ -138,6 +141,18 @@ class Lane(Generic[In, Row]):
             raise ValueError(f"lane {self.kind!r} has a lander already")
         check_takes(fn, f"the lander of lane {self.kind!r}", ("db", "job", "rows"))
         self.land = fn
+        return fn
+
+    def discard(self, fn: Callable[[Landing, Job[In]], None], /) -> Callable[[Landing, Job[In]], None]:
+        """Register `fn(db, job)`, which removes the rows that earlier attempts of this job have landed.
+
+        It runs where an attempt starts over, in one transaction with what that attempt lands first
+        (CONTRACTS K4), with the same `db` as the lander, and like the lander it may run twice.
+        """
+        if self.forget is not None:
+            raise ValueError(f"lane {self.kind!r} has a discard already")
+        check_takes(fn, f"the discard of lane {self.kind!r}", ("db", "job"))
+        self.forget = fn
         return fn
 
 

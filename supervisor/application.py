@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from ipc.appspec import load_app, search_last, split_spec
 from ipc.errors import AppError
+from landing.jobs import Register
 from policies.options import Options
 from supervisor.api import App, Lane, Read
 from supervisor.errors import ApplicationRefused
@@ -74,10 +75,16 @@ class Application:
         """Return the spec that people know it by."""
         return self.apps[-1].spec
 
-    def declarations(self) -> Iterator[tuple[str, dict[str, Options]]]:
-        """Yield each application's name with the limits of its kinds, as a store keeps them."""
+    def declarations(self) -> Iterator[Register]:
+        """Yield what writes each application's kinds and their limits down in a store."""
         for loaded in self.apps:
-            yield loaded.app.name, {kind: self.kinds[kind].options for kind in loaded.app.lanes}
+            limits = {kind: self.kinds[kind].options for kind in loaded.app.lanes}
+            yield Register(loaded.app.name, limits, discarding(loaded.app))
+
+
+def discarding(app: App) -> frozenset[str]:
+    """Return the kinds whose lanes can remove what they have landed."""
+    return frozenset(kind for kind, lane in app.lanes.items() if lane.forget is not None)
 
 
 def load_application(settings: Settings) -> Application:

@@ -7,13 +7,20 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class RunStarted:
-    """A supervisor holds the store and has begun; `recovered` are job ids the last run left in flight."""
+    """A supervisor holds the store and has begun.
+
+    `died` are the runs before it that did not end as they should; `recovered` are the ids of the
+    jobs that were left in flight, of which `failed` and `cancelled` have ended, the others wait again.
+    """
 
     run: int
     pid: int
     workers: int
     app: str
     recovered: tuple[int, ...]
+    died: tuple[int, ...] = ()
+    failed: tuple[int, ...] = ()
+    cancelled: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +69,15 @@ class StaleBatch:
 
 
 @dataclass(frozen=True, slots=True)
+class Pruned:
+    """Jobs that had ended long enough ago are gone, with their attempts; `freed` bytes were given back."""
+
+    jobs: int
+    attempts: int
+    freed: int
+
+
+@dataclass(frozen=True, slots=True)
 class Warned:
     """Something a person should know: a code and one line."""
 
@@ -76,5 +92,5 @@ class Stopping:
     now: bool
 
 
-Event = RunStarted | JobStarted | BatchLanded | AttemptEnded | StaleBatch | Warned | Stopping
+Event = RunStarted | JobStarted | BatchLanded | AttemptEnded | StaleBatch | Pruned | Warned | Stopping
 Report = Callable[[Event], None]

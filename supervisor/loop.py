@@ -48,7 +48,7 @@ class Loop:
             self._selector.unregister(fd)
 
     def post(self, call: Callable[[Any], object], answer: Any) -> None:
-        """Have `call(answer)` run on the loop thread; safe from any thread."""
+        """Have `call(answer)` run on the loop thread; safe from any thread, and in vain once it is closed."""
         self._posted.append((call, answer))
         if not self._woken:
             self._woken = True
@@ -95,7 +95,8 @@ class Loop:
                 signal.signal(number, handler)
 
     def close(self) -> None:
-        """Close what belongs to the loop."""
+        """Close what belongs to the loop; a thread that was left behind may still post, and wakes nobody."""
+        self._woken = True
         self._selector.close()
         os.close(self._wake_read)
         os.close(self._wake_write)

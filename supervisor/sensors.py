@@ -4,6 +4,10 @@ import os
 import time
 from functools import cache
 from pathlib import Path
+from typing import Final
+
+SLEEPLESS: Final[int] = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""Linux has one of its own for it; elsewhere the monotonic clock of the system is it."""
 
 
 def now_micros() -> int:
@@ -14,6 +18,11 @@ def now_micros() -> int:
 def monotonic() -> float:
     """Return seconds on the clock that waits and grace times use."""
     return time.monotonic()
+
+
+def steady() -> float:
+    """Return seconds on a clock that nobody can set and that runs while the machine sleeps."""
+    return time.clock_gettime(SLEEPLESS)
 
 
 def fence() -> str:

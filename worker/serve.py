@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from time import monotonic
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -20,6 +20,11 @@ from ipc.messages import Done, Failed, Ready, Run, Started, Stop, Up
 from worker.attempt import Attempt
 from worker.context import Job
 from worker.registry import Lane
+
+BETWEEN_MARKS: Final = (
+    "{} rows have landed since the last mark, when this was a replay lane, and a checkpoint lane"
+    " cannot drop them; start the job over: supervisor retry {} --from-start"
+)
 
 
 def serve(pipe: Pipe, lanes: Mapping[str, Lane]) -> None:
@@ -41,10 +46,12 @@ def work(pipe: Pipe, run: Run, lanes: Mapping[str, Lane]) -> Up:
     except Exception as error:  # noqa: BLE001 - the lane's type may run code of the user's
         return refused(run, "payload", f"the payload is not what the lane takes: {message_of(error)}")
     pipe.send(Started())
-    if run.resume == "checkpoint" and run.point.skip:
-        # Batches end at checkpoints or at the end, and the last one landed did not end at a
-        # checkpoint: all rows have landed, only the word Done was lost.
+    if run.point.skip and not run.point.digest:
+        # In a checkpoint lane batches end at checkpoints or at the end, and the last one that landed
+        # did not end at a checkpoint: all rows have landed, only the word Done was lost.
         return Done(run.landed_seq)
+    if run.resume == "checkpoint" and run.point.skip:
+        return refused(run, "resume_mismatch", BETWEEN_MARKS.format(run.point.skip, run.job))
     try:
         return Attempt(pipe, run, lane, monotonic).make(Job(run.job, run.kind, payload, run.key, run.number))
     finally:

@@ -15,3 +15,19 @@ CREATE INDEX laneway_jobs_ended ON laneway_jobs (kind, state, finished_at) WHERE
 
 -- A run is pruned with its last job, and then its events go by their age.
 CREATE INDEX laneway_events_jobless ON laneway_events (at) WHERE job_id IS NULL;
+CREATE INDEX laneway_attempts_runs ON laneway_attempts (run_id);
+
+-- The flag of a prune names the one job that goes, and only an ended job can: no receipt of another may be
+-- deleted beside it, nor one of a job that still runs.
+DROP TRIGGER laneway_attempts_no_delete;
+CREATE TRIGGER laneway_attempts_no_delete BEFORE DELETE ON laneway_attempts
+  WHEN NOT EXISTS (SELECT 1 FROM laneway_meta JOIN laneway_jobs j ON j.id = OLD.job_id
+                   WHERE name = 'pruning' AND value = CAST (OLD.job_id AS TEXT)
+                     AND j.state IN ('done', 'failed', 'failed_optional', 'skipped', 'cancelled'))
+  BEGIN SELECT RAISE (ABORT, 'attempts are append-only'); END;
+DROP TRIGGER laneway_receipts_no_delete;
+CREATE TRIGGER laneway_receipts_no_delete BEFORE DELETE ON laneway_receipts
+  WHEN NOT EXISTS (SELECT 1 FROM laneway_meta JOIN laneway_jobs j ON j.id = OLD.job_id
+                   WHERE name = 'pruning' AND value = CAST (OLD.job_id AS TEXT)
+                     AND j.state IN ('done', 'failed', 'failed_optional', 'skipped', 'cancelled'))
+  BEGIN SELECT RAISE (ABORT, 'receipts are append-only'); END;

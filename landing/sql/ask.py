@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from landing.sql.prune import MAY_GO, PRUNABLE_TAGGED
 from landing.sql.queue import WITH_HEADS
 from landing.sql.words import IN_FLIGHT
 
@@ -22,11 +23,19 @@ SELECT id, key, kind, tag, state, reason, priority, payload, created_at, waiting
 FROM laneway_jobs"""
 
 JOBS: Final = f"""{JOB_COLUMNS}
-WHERE (:kind IS NULL OR kind = :kind) AND id < :before
+WHERE id < :before
+ORDER BY id DESC LIMIT :limit"""
+
+JOBS_TAGGED: Final = f"""{JOB_COLUMNS}
+WHERE tag = :tag AND (:state IS NULL OR state = :state) AND (:kind IS NULL OR kind = :kind) AND id < :before
 ORDER BY id DESC LIMIT :limit"""
 
 JOBS_IN_STATE: Final = f"""{JOB_COLUMNS}
 WHERE state = :state AND (:kind IS NULL OR kind = :kind) AND id < :before
+ORDER BY id DESC LIMIT :limit"""
+
+JOBS_OF_KIND: Final = f"""{JOB_COLUMNS}
+WHERE kind = :kind AND id < :before
 ORDER BY id DESC LIMIT :limit"""
 
 ATTEMPTS: Final = """
@@ -61,3 +70,19 @@ ENDED_SINCE: Final = """
 SELECT outcome, COUNT(*) AS attempts
 FROM (SELECT outcome FROM laneway_receipts WHERE finished_at >= :since LIMIT 10000)
 GROUP BY outcome"""
+
+PRUNABLE_COUNT: Final = f"""
+SELECT COUNT(*) FROM (
+  SELECT 1
+  FROM (SELECT DISTINCT kind FROM laneway_groups WHERE :kind IS NULL OR kind = :kind) k
+  CROSS JOIN json_each(:states) s
+  CROSS JOIN laneway_jobs j
+  WHERE j.kind = k.kind AND j.state = s.value AND j.finished_at < :before AND {MAY_GO}
+  LIMIT :limit)"""
+"""Like PRUNABLE, but it names no index: schema 1 has not got it, and is slower there."""
+
+PRUNABLE_TAGGED_COUNT: Final = f"SELECT COUNT(*) FROM ({PRUNABLE_TAGGED})"
+
+FREE_PAGES: Final = "PRAGMA freelist_count"
+
+PAGE_SIZE: Final = "PRAGMA page_size"

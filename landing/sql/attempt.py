@@ -7,7 +7,8 @@ from policies.transitions import Move
 
 LAND: Final = f"""
 UPDATE laneway_jobs
-SET landed_seq = :seq, landed_rows = landed_rows + :rows, mark = :mark, skip = :skip, digest = :digest,
+SET landed_seq = :seq, landed_rows = IIF(:afresh, 0, landed_rows) + :rows,
+    discards = IIF(:afresh, 0, discards), mark = :mark, skip = :skip, digest = :digest,
     done = COALESCE(:done, done), total = COALESCE(:total, total), spent = :spent, lease_expires_at = :lease
 WHERE id = :job AND fence = :fence AND landed_seq = :seq - 1 AND state IN ({sources(Move.COMPLETE)})
 RETURNING id"""
@@ -17,7 +18,8 @@ FINISH: Final = {
 UPDATE laneway_jobs
 SET state = {to(move)}, reason = :reason, finished_at = :finished_at, failures = failures + :counts,
     fence = NULL, run_id = NULL, lease_expires_at = NULL, wake_at = :wake_at, watch = :watch,
-    awake = :awake, waiting_since = COALESCE(:waiting_since, waiting_since)
+    awake = :awake, waiting_since = COALESCE(:waiting_since, waiting_since),
+    landed_rows = IIF(:afresh, 0, landed_rows), discards = IIF(:afresh, 0, discards)
 WHERE id = :job AND fence = :fence AND landed_seq = :last_seq AND cancel_requested_at IS NULL
   AND state IN ({sources(move)})
 RETURNING id"""

@@ -6,9 +6,10 @@ from landing.sql.words import IN_FLIGHT, sources, to, whole
 from policies.transitions import Move
 
 REGISTER_KIND: Final = """
-INSERT INTO laneway_kinds (kind, app, options, registered_at) VALUES (:kind, :app, :options, :now)
-ON CONFLICT (kind) DO UPDATE SET app = :app, options = :options, registered_at = :now
-WHERE app <> :app OR options <> :options"""
+INSERT INTO laneway_kinds (kind, app, options, discards, registered_at)
+VALUES (:kind, :app, :options, :discards, :now)
+ON CONFLICT (kind) DO UPDATE SET app = :app, options = :options, discards = :discards, registered_at = :now
+WHERE app <> :app OR options <> :options OR discards <> :discards"""
 
 KIND: Final = "SELECT options FROM laneway_kinds WHERE kind = ?"
 
@@ -58,7 +59,8 @@ SET state = {to(Move.CLAIM)}, fence = :fence, run_id = :run, lease_expires_at = 
       SELECT MAX(a.number) FROM laneway_attempts a WHERE a.job_id = :job), 0)),
     started_at = NULL, reason = NULL
 WHERE id = :job AND state IN ({sources(Move.CLAIM)})
-RETURNING id, kind, payload, key, claims, failures, landed_seq, mark, skip, digest, awake, options"""
+RETURNING id, kind, payload, key, claims, failures, landed_seq, landed_rows, discards, mark, skip, digest,
+          awake, options"""
 
 ENDS: Final = "SELECT claims, landed_seq FROM laneway_jobs WHERE id = ?"
 
@@ -84,14 +86,20 @@ UPDATE laneway_jobs SET lease_expires_at = :lease
 WHERE run_id = :run AND state IN ({IN_FLIGHT})"""
 
 WAKE_DUE: Final = f"""
-UPDATE laneway_jobs INDEXED BY laneway_jobs_wakes
+UPDATE laneway_jobs
 SET state = {to(Move.WAKE)}, reason = NULL, wake_at = NULL, watch = NULL
-WHERE wake_at <= :now AND state IN ({sources(Move.WAKE)})"""
+WHERE state IN ({sources(Move.WAKE)}) AND id IN (
+  SELECT id FROM laneway_jobs INDEXED BY laneway_jobs_wakes
+  WHERE wake_at <= :now AND state IN ({sources(Move.WAKE)})
+  ORDER BY wake_at LIMIT :most)"""
 
 WAKE_LOST: Final = f"""
-UPDATE laneway_jobs INDEXED BY laneway_jobs_wakes
+UPDATE laneway_jobs
 SET state = {to(Move.WAKE)}, reason = NULL, wake_at = NULL, watch = NULL
-WHERE wake_at > :never AND state IN ({sources(Move.WAKE)})"""
+WHERE state IN ({sources(Move.WAKE)}) AND id IN (
+  SELECT id FROM laneway_jobs INDEXED BY laneway_jobs_wakes
+  WHERE wake_at > :never AND state IN ({sources(Move.WAKE)})
+  LIMIT :most)"""
 """Beyond every time that is ever asked for lie text and blobs too, in SQLite's order of values."""
 
 NEXT_WAKE: Final = f"""

@@ -2,17 +2,23 @@
 
 from typing import Final
 
-from landing.sql.words import IN_FLIGHT
+from landing.sql.words import IN_FLIGHT, sources
+from policies.transitions import Move
 
 ADD_RUN: Final = """
 INSERT INTO laneway_runs (pid, boot, version, marker, started_at, recovered)
 VALUES (:pid, :boot, :version, :marker, :now, EXISTS (SELECT 1 FROM laneway_runs WHERE clean = 0))
 RETURNING id, recovered"""
 
+COUNT_STALE: Final = "UPDATE laneway_runs SET stale = stale + :batches WHERE id = :run"
+
 CLOSE_RUN: Final = "UPDATE laneway_runs SET stopped_at = :now, clean = 1 WHERE id = :run"
 
 CLOSE_DEAD_RUNS: Final = """
-UPDATE laneway_runs SET stopped_at = :now, clean = 2 WHERE clean = 0 AND id <> :run"""
+UPDATE laneway_runs SET stopped_at = :now, clean = 2 WHERE clean = 0 AND id <> :run
+RETURNING id"""
+
+DEAD_MARKERS: Final = "SELECT marker FROM laneway_runs WHERE clean <> 1"
 
 ORPHANS: Final = f"""
 SELECT j.id AS job, j.kind, j.state, j.fence, j.claims AS number, j.failures, j.landed_seq, j.options,
@@ -21,3 +27,11 @@ FROM laneway_jobs j
 LEFT JOIN laneway_attempts a ON a.job_id = j.id AND a.number = j.claims
 WHERE j.state IN ({IN_FLIGHT})
   AND (:run IS NULL OR j.run_id IS NOT :run) AND (:only IS NULL OR j.id = :only)"""
+
+SHIFT_WAITS: Final = f"""
+UPDATE laneway_jobs INDEXED BY laneway_jobs_wakes
+SET wake_at = MAX(0, wake_at + :by)
+WHERE wake_at BETWEEN 0 AND :never AND watch = 'backoff' AND state IN ({sources(Move.WAKE)})
+  AND NOT EXISTS (SELECT 1 FROM laneway_receipts r
+                  WHERE r.job_id = laneway_jobs.id AND r.finished_at BETWEEN :since AND :now)"""
+"""Waits that began since the clock was set are right already."""

@@ -7,7 +7,7 @@ child --Done, Failed, Yielded--> the attempt's ending
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec import Raw
@@ -29,16 +29,20 @@ from ipc.messages import (
     Yielded,
 )
 from landing.batches import Land, Landed
+from landing.faults import Reach, unarmed
 from landing.jobs import Start
 from landing.lander import Lander, Raised
 from landing.reader import Reader
 from policies.job import Outcome
-from supervisor import events
+from supervisor import events, faults
 from supervisor.attempt.ending import Ending, landing_failed, raised, refused
 from supervisor.attempt.questions import answer, question, refusal
 from supervisor.attempt.rows import rows_of
 from supervisor.attempt.state import Attempt
 from supervisor.children.pool import Pool
+
+REFUSED: Final = frozenset({"lander", "discard", "row_type"})
+"""Codes of endings that a batch brought about; what lands after it fails of that alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,7 @@ class World:
     now: Callable[[], int]
     fence: Callable[[], str]
     report: events.Report
+    reach: Reach = unarmed
 
 
 class Conversation:
@@ -68,8 +73,11 @@ class Conversation:
 
     def send(self, attempt: Attempt, message: Run | Ack | ReadReply | Stop) -> None:
         """Queue a message to the child; one that leaves too much unread is refused."""
+        begin, done = (faults.ACK, faults.ACKED) if isinstance(message, Ack) else (faults.SEND, faults.SENT)
+        self._world.reach(begin)
         try:
             self._pool.send(attempt.worker, message)
+            self._world.reach(done)
         except ChannelFull:
             self.refuse(attempt, "unread", "the worker does not read what it is sent")
 
@@ -79,6 +87,7 @@ class Conversation:
         Raises:
             ProtocolError: it breaks a rule of the wire.
         """
+        self._world.reach(faults.RECEIVE)
         match message:
             case Started():
                 self._started(attempt)
@@ -109,7 +118,7 @@ class Conversation:
 
     def _start_answered(self, attempt: Attempt, reply: Any) -> None:
         if isinstance(reply, Raised):
-            self._cannot_land(attempt, reply.error)
+            self.cannot_land(attempt, reply.error)
         elif not reply:
             self.lost(attempt)
 
@@ -119,6 +128,7 @@ class Conversation:
         assert lane.land is not None, "a kind without a lander is not loaded"
         land = Land(
             job=claimed.job,
+            run=self._world.run,
             fence=claimed.fence,
             seq=batch.seq,
             count=batch.count,
@@ -129,6 +139,7 @@ class Conversation:
             rows=lambda: rows_of(batch, lane.rows),
             land=lane.land,
             view=attempt.view,
+            discard=attempt.discard if batch.seq == claimed.landed_seq + 1 else None,
         )
         self._lander.submit(land, lambda reply: self._landed(attempt, land, reply))
 
@@ -161,8 +172,6 @@ class Conversation:
                 "order", f"the last batch was {attempt.received_seq}, the child says {message.last_seq}"
             )
         attempt.spent = max(attempt.spent, message.spent)
-        if attempt.ending is not None:
-            return  # it was judged before it said so, and its end is on its way
         match message:
             case Done():
                 attempt.end(Ending(outcome=Outcome.DONE, by_word=True, result=message.result))
@@ -170,13 +179,19 @@ class Conversation:
                 attempt.end(raised(message))
             case Yielded():
                 attempt.end(Ending(outcome=Outcome.YIELDED, by_word=True))
-        attempt.listening = False
         self._pool.dismiss(attempt.worker)
+
+    def late(self, attempt: Attempt, message: Up) -> None:
+        """An attempt that has been judged said something: it changes nothing, a batch is counted as stale."""
+        if not isinstance(message, Batch):
+            return
+        if not attempt.stale:
+            self._world.report(events.StaleBatch(attempt.claimed.job, message.seq))
+        attempt.stale += 1
 
     def refuse(self, attempt: Attempt, code: str, text: str) -> None:
         """End an attempt whose worker broke a rule: it is killed and nothing more of it is read."""
         attempt.end(refused(code, text))
-        attempt.listening = False
         self._pool.stop(attempt.worker, grace=0.0)
 
     # --- what the lander says
@@ -189,11 +204,11 @@ class Conversation:
             case Landed.STALE if attempt.ending is None or attempt.ending.outcome is Outcome.DONE:
                 self._world.report(events.StaleBatch(land.job, land.seq))
                 self.lost(attempt)
-            case Raised(error) if attempt.ending is None or attempt.ending.code not in {"lander", "row_type"}:
-                self._cannot_land(attempt, error)
+            case Raised(error) if attempt.ending is None or attempt.ending.code not in REFUSED:
+                self.cannot_land(attempt, error)
         self._step(attempt)
 
-    def _cannot_land(self, attempt: Attempt, error: Exception) -> None:
+    def cannot_land(self, attempt: Attempt, error: Exception) -> None:
         """What the child sends can no longer land: its later batches are dropped, it is stopped."""
         attempt.override(landing_failed(error))
         self._pool.stop(attempt.worker, grace=attempt.options.grace)

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from ipc.errors import ProtocolError
 from ipc.messages import FRAME_LIMIT, Ack, ResumePoint, Run, Stop, Up
+from landing.batches import LanderRaised
 from landing.cancel import FindCancels
 from landing.finish import Finish, Finished
 from landing.jobs import Claimed
@@ -26,7 +27,7 @@ from supervisor.attempt.conversation import Conversation, World
 from supervisor.attempt.ending import Ending, hung_up, timed_out
 from supervisor.attempt.receipt import bare, ended_event, finish_of
 from supervisor.attempt.state import Attempt, with_own_limits
-from supervisor.attempt.view import point_for, view_of
+from supervisor.attempt.view import discard_for, point_for, view_of
 from supervisor.children.pool import Pool
 from supervisor.children.worker import Worker
 
@@ -55,7 +56,9 @@ class Dispatch:
         """Give a claimed job to a ready child and start its clocks."""
         options = with_own_limits(loaded.options, claimed.options)
         clocks = deadlines.began(self._world.monotonic(), claimed.awake)
-        attempt = Attempt(claimed, loaded, options, worker, clocks, view_of(claimed, loaded.lane))
+        view = view_of(claimed, loaded.lane)
+        discard = discard_for(claimed, options.resume, loaded.lane, view)
+        attempt = Attempt(claimed, loaded, options, worker, clocks, view, discard)
         self._attempts[worker] = attempt
         mark, skip, digest = point_for(options.resume, (claimed.mark, claimed.skip, claimed.digest))
         self._talk.send(
@@ -79,7 +82,10 @@ class Dispatch:
     def message(self, worker: Worker, message: Up) -> None:
         """Take one message of a busy child."""
         attempt = self._attempts.get(worker)
-        if attempt is None or not attempt.listening:
+        if attempt is None:
+            return
+        if not attempt.listening:
+            self._talk.late(attempt, message)
             return
         try:
             self._talk.take(attempt, message)
@@ -129,6 +135,10 @@ class Dispatch:
         overridden = attempt.finish_sent is not attempt.ending
         attempt.finish_sent = None
         if reply is Finished.STALE and overridden:
+            self._step(attempt)
+            return
+        if isinstance(reply, Raised) and isinstance(reply.error, LanderRaised):
+            self._talk.cannot_land(attempt, reply.error)  # its discard, at the end
             self._step(attempt)
             return
         if isinstance(reply, Raised) and not attempt.retried_receipt:
@@ -196,14 +206,15 @@ class Dispatch:
                 self._talk.lost(attempt)
                 self._step(attempt)
 
-    def drain(self) -> None:
-        """Ask every child to yield; what has not by its grace is stopped."""
+    def drain(self) -> float:
+        """Ask every child to yield; what has not by its grace is stopped. Return when that is."""
         grace = 0.0
         for attempt in self._attempts.values():
             grace = max(grace, attempt.options.grace)
             attempt.stop_sent = True
             self._talk.send(attempt, Stop("the supervisor stops"))
         self._stop_at = self._world.monotonic() + grace
+        return self._stop_at
 
     def stop_now(self) -> None:
         """End every attempt at once; interrupted is not failed."""

@@ -80,14 +80,14 @@ def landing_failed(error: Exception) -> Ending:
     match error:
         case RowsRefused():
             return refused("row_type", str(error))
-        case LanderRaised(cause=cause):
+        case LanderRaised(cause=cause, half=half):
             told = capture(cause)
             return Ending(
                 outcome=Outcome.FAILED,
-                code="lander",
+                code=half,
                 error={
                     "type": told.type,
-                    "message": f"the lander raised: {told.message}",
+                    "message": f"the {half} raised: {told.message}",
                     "traceback": told.traceback,
                 },
                 bases=tuple(told.bases),

@@ -34,17 +34,20 @@ def finish_of(attempt: Attempt, run: int, now: int, monotonic: float) -> Finish:
     assert ending is not None
     verdict = judge(attempt.ended(), attempt.options, claimed.failures, now)
     report = report_of(attempt, ending)
+    last_seq = attempt.received_seq if ending.outcome is Outcome.DONE else attempt.landed_seq
     return Finish(
         job=claimed.job,
         attempt=claimed.attempt,
         number=claimed.number,
         run=run,
         fence=claimed.fence,
-        last_seq=attempt.received_seq if ending.outcome is Outcome.DONE else attempt.landed_seq,
+        last_seq=last_seq,
         verdict=named(verdict, report),
         report=report,
         result=ending.result,
         awake=deadlines.awake(attempt.clocks, monotonic),
+        stale=attempt.stale,
+        discard=attempt.discard if last_seq == claimed.landed_seq else None,
         events=(("killed", report.kill),) if report.kill else (),
     )
 
@@ -63,7 +66,7 @@ def bare(finish: Finish) -> Finish:
 
 def named(verdict: Verdict, report: Report) -> Verdict:
     """Give a failed job its reason in words; other moves keep theirs."""
-    if verdict.move is not Move.FAIL:
+    if verdict.move not in {Move.FAIL, Move.FAIL_OPTIONAL}:
         return verdict
     return Verdict(verdict.move, reason_line(report), verdict.wake_at, verdict.counts)
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ipc.errors import ProtocolError
-from ipc.messages import WINDOW_BATCHES, WINDOW_BYTES, Batch
+from ipc.messages import UNIT_ROWS, WINDOW_BATCHES, WINDOW_BYTES, Batch
+from landing.batches import Discard
 from landing.jobs import Claimed
 from policies import deadlines
 from policies.deadlines import Clocks
@@ -36,6 +37,7 @@ class Attempt:
     worker: Worker
     clocks: Clocks
     view: JobView
+    discard: Discard | None = None
     started: bool = False
     received_seq: int = 0
     landed_seq: int = 0
@@ -50,9 +52,9 @@ class Attempt:
     stop_sent: bool = False
     retried_receipt: bool = False
     ack_due: bool = False
-    listening: bool = True
     unanswered: dict[int, int] = field(default_factory=dict)
     unanswered_bytes: int = 0
+    stale: int = 0
     ending: Ending | None = None
     finish_sent: Ending | None = None
     settled: bool = False
@@ -65,6 +67,11 @@ class Attempt:
         """How many batches of this attempt have landed."""
         return self.landed_seq - self.claimed.landed_seq
 
+    @property
+    def listening(self) -> bool:
+        """Tell whether what the child says still counts: nothing lands once its end has been judged."""
+        return self.ending is None
+
     def take(self, batch: Batch, now: float) -> None:
         """Take in a whole batch: check order, count and credit, restart the batch clock.
 
@@ -73,10 +80,8 @@ class Attempt:
         """
         if not self.started or batch.seq != self.received_seq + 1:
             raise ProtocolError("order", f"batch {batch.seq} came when {self.received_seq + 1} was due")
-        if batch.count > self.options.batch_rows and self.options.resume != "checkpoint":
-            raise ProtocolError(
-                "rows", f"{batch.count} rows in a batch, {self.options.batch_rows} are allowed"
-            )
+        if batch.count > (limit := self.row_limit()):
+            raise ProtocolError("rows", f"{batch.count} rows in a batch, {limit} are allowed")
         if len(self.unanswered) >= WINDOW_BATCHES:
             raise ProtocolError("credit", f"more than {WINDOW_BATCHES} batches without an answer")
         if batch.keys is not None and sum(map(len, batch.keys)) > KEYS_LIMIT:
@@ -91,6 +96,10 @@ class Attempt:
         self.note_progress(batch.done, batch.total)
         self.clocks = deadlines.received(self.clocks, now)
         self.tick_credit(now)
+
+    def row_limit(self) -> int:
+        """Return how many rows a batch may have, asked before any is decoded (CONTRACTS K3)."""
+        return UNIT_ROWS if self.options.resume == Resume.CHECKPOINT else self.options.batch_rows
 
     def replay_reported(self, replayed: int, now: float) -> None:
         """Take a report of rows that a replay dropped, which restarts the batch clock (CONTRACTS K4).
@@ -142,7 +151,6 @@ class Attempt:
         if self.ending is not None and self.ending.outcome is Outcome.CANCELLED:
             return
         self.ending = ending
-        self.listening = False
 
     def may_finish(self) -> bool:
         """Tell whether the receipt can be written now: `Done` at once, the rest when nothing is under way."""

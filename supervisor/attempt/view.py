@@ -1,10 +1,11 @@
-"""The job as a lander sees it."""
+"""The job as a lander sees it, and where a new attempt begins."""
 
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
+from landing.batches import Discard
 from landing.jobs import Claimed
 from policies.job import Resume
 from supervisor.api import Lane
@@ -44,3 +45,25 @@ def decoded(text: Any, wanted: Any) -> Any:
 def point_for(resume: str, attempt_point: tuple[str | None, int, bytes]) -> tuple[str | None, int, bytes]:
     """Return the resume point a new attempt gets: a `restart` lane starts over (CONTRACTS K4)."""
     return (None, 0, b"") if resume == Resume.RESTART else attempt_point
+
+
+def discard_for(claimed: Claimed, resume: str, lane: Lane[Any, Any], view: JobView) -> Discard | None:
+    """Return what removes the rows of earlier attempts when this one lands first, None where they stay.
+
+    A `restart` lane without a discard has a lander that may land a row again (CONTRACTS K4).
+    """
+    restarts = resume == Resume.RESTART
+    if not (claimed.discards or (restarts and claimed.landed_rows)):
+        return None
+    if lane.forget is not None:
+        return Discard(lane.forget, view)
+    return None if restarts else Discard(missing, view)
+
+
+def missing(_db: Any, job: JobView) -> None:
+    """Stand in for a discard that the lane had when somebody asked for the job to start over.
+
+    Raises:
+        LookupError: always.
+    """
+    raise LookupError(f"lane {job.kind!r} has no discard any more, and what the job has landed must go first")

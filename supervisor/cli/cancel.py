@@ -1,35 +1,45 @@
 """`supervisor cancel`: says what was verified, not what was asked for."""
 
-from landing.errors import InvalidTransition, JobNotFound
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from landing import views
+from landing.errors import StoreError
+from landing.snapshot import snapshot
+from policies.job import IN_FLIGHT, WAITING, State
 from supervisor.cli import hints
-from supervisor.cli.output import complain, print_json
+from supervisor.cli.selection import Answer, carry_out, selected
 from supervisor.client import Client
 from supervisor.errors import WaitedTooLong
 from supervisor.settings.place import find_home
 from supervisor.told.kills import survivors
 
-SETTLE_SECONDS = 15.0
+SETTLE_SECONDS: Final = 15.0
 """How long a running job may take to end: the default grace, and what a large process needs to go."""
+UNFINISHED: Final = tuple(state for state in State if state in WAITING) + tuple(sorted(IN_FLIGHT))
+"""First what waits, so that nothing of it begins while the rest is cancelled."""
 
 
-def cancel_command(*, home: str | None, as_json: bool, ids: tuple[int, ...]) -> int:
+def cancel_command(*, home: str | None, as_json: bool, **which: Any) -> int:
     """Cancel each job; 1 says that one was not there, or had ended before."""
     client = Client(find_home(home))
-    states: dict[int, str] = {}
-    failed = False
-    for job in ids:
-        try:
-            states[job] = client.cancel(job).state
-        except (JobNotFound, InvalidTransition) as error:
-            complain(str(error))
-            failed = True
+    selection = selected(UNFINISHED, **which)
+    return carry_out(client, selection, lambda some: cancelled(client, some), as_json=as_json)
+
+
+def cancelled(client: Client, ids: Sequence[int]) -> Iterator[Answer | StoreError]:
+    """Cancel some jobs, wait for the ends of those that ran, and yield what is known then."""
+    answers = client.cancel_many(ids)
+    states = {one.id: one.state for one in answers if not isinstance(one, StoreError)}
     settle(client, states)
-    if as_json:
-        print_json([{"id": job, "state": state} for job, state in states.items()])
-    else:
-        for job, state in states.items():
-            print(f"#{job} {verified(client, job, state)}")
-    return 1 if failed else 0
+    with snapshot(client.home) as db:
+        for one in answers:
+            if isinstance(one, StoreError):
+                yield one
+                continue
+            state = states[one.id]
+            known = verified(one.id, state, views.attempts(db, one.id))
+            yield Answer({"id": one.id, "state": state}, f"#{one.id} {known}")
 
 
 def settle(client: Client, states: dict[int, str]) -> None:
@@ -43,12 +53,11 @@ def settle(client: Client, states: dict[int, str]) -> None:
             states[job] = client.job(job)["state"]
 
 
-def verified(client: Client, job: int, state: str) -> str:
+def verified(job: int, state: str, attempts: Sequence[Mapping[str, Any]]) -> str:
     """Say what is known now."""
     if state == "cancelling":
         look = hints.command(f"show {job}")
         return f"cancelling: its batches are refused, its process has not ended yet ({look})"
-    attempts = client.attempts(job)
     if not attempts:
         return f"{state}; it had not started"
     if left := survivors(attempts[-1]["kill"]):

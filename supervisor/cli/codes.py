@@ -7,6 +7,7 @@ from landing.errors import InvalidTransition, JobNotFound, MigrationChanged, NoS
 from policies.payload import PayloadRefused
 from supervisor.cli import hints
 from supervisor.errors import Refused, WaitedTooLong
+from supervisor.holder import HolderUnreachable
 from supervisor.lock import LockHeld
 
 FAILED: Final = 1
@@ -23,7 +24,7 @@ def code_of(error: Exception) -> int:
             return USAGE
         case LockHeld():
             return HELD
-        case NoStore() | JobNotFound() | InvalidTransition() | WaitedTooLong():
+        case NoStore() | JobNotFound() | InvalidTransition() | WaitedTooLong() | HolderUnreachable():
             return FAILED
         case StoreError():
             return USAGE if error.code == "unknown_kind" else STORE
@@ -39,7 +40,7 @@ def lines_of(error: Exception) -> Iterator[str]:
         yield from error.complaints
     elif isinstance(error, LockHeld):
         yield f"{error}; {hints.command('status')} tells which"
-    elif isinstance(error, StoreError | WaitedTooLong | PayloadRefused):
+    elif isinstance(error, StoreError | WaitedTooLong | PayloadRefused | HolderUnreachable):
         yield str(error)
     elif isinstance(error, OSError):
         yield f"{error.filename or 'the system'}: {error.strerror or error}"

@@ -1,44 +1,15 @@
 """The surface: every command with its arguments and options. What a command does is in a file of its own."""
 
 import sys
-from collections.abc import Callable
 from copy import copy
-from typing import Any, TypeVar
+from typing import Any
 
 import rich_click as click
 
 from policies.job import State
-from supervisor.cli import hints
+from supervisor.cli import control, hints
+from supervisor.cli.options import JOB, as_seconds, common
 from supervisor.errors import Refused
-from supervisor.told import units
-
-Function = TypeVar("Function", bound=Callable[..., Any])
-Decorator = Callable[[Function], Function]
-
-HOME = "The store's folder (LANEWAY_HOME; default: the nearest .supervisor/ upwards)."
-APP = "The application: MODULE[:ATTR] or FILE.py[:ATTR] (LANEWAY_APP; default: app in supervisor.toml)."
-JOB = click.IntRange(1, 2**63 - 1)
-
-
-def as_seconds(_ctx: Any, _option: Any, text: str | None) -> float | None:
-    """Read a duration: 30, 30s, 2m, 1h; 0 switches a deadline off."""
-    if text is None:
-        return None
-    if (amount := units.seconds(text)) is None:
-        raise click.BadParameter(f"{text!r} is no duration{units.HOW_TO_WRITE}")
-    return amount
-
-
-def common(*, app: bool = False) -> Decorator[Any]:
-    """Give a command the options that every one takes, and --app to those that need the application."""
-
-    def decorate(command: Any) -> Any:
-        if app:
-            command = click.option("--app", metavar="SPEC", help=APP)(command)
-        command = click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
-        return click.option("--home", metavar="DIR", help=HOME)(command)
-
-    return decorate
 
 
 def dispatch(argv: list[str]) -> int:
@@ -161,16 +132,6 @@ def status(*, home: str | None, as_json: bool, strict: bool) -> int:
 
 
 @commands.command()
-@click.argument("ids", type=JOB, nargs=-1, required=True, metavar="ID...")
-@common()
-def cancel(**asked: Any) -> int:
-    """End jobs: their late batches are refused at once, their processes are gone a moment later."""
-    from supervisor.cli.cancel import cancel_command
-
-    return cancel_command(**asked)
-
-
-@commands.command()
 @common(app=True)
 def check(**asked: Any) -> int:
     """Check settings and application; all complaints at once."""
@@ -201,11 +162,6 @@ def index(**asked: Any) -> int:
     return index_command(**asked)
 
 
-vault = copy(index)
-vault.hidden = True
-commands.add_command(vault, "vault")
-
-
 @commands.command()
 @click.argument("words", nargs=-1, required=True, metavar="WORDS...")
 @click.option("--limit", type=click.IntRange(1, 1000), default=10, show_default=True, help="How many hits.")
@@ -215,3 +171,18 @@ def search(**asked: Any) -> int:
     from supervisor.cli.search import search_command
 
     return search_command(**asked)
+
+
+for command in (control.wait, control.cancel, control.retry, control.skip, control.down, control.prune):
+    commands.add_command(command)
+
+
+def alias(command: click.Command, name: str) -> None:
+    """Answer to another name, too, which no list of commands shows."""
+    hidden = copy(command)
+    hidden.hidden = True
+    commands.add_command(hidden, name)
+
+
+alias(index, "vault")
+alias(control.retry, "resume")

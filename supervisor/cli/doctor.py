@@ -8,7 +8,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
+from ipc.leftovers import can_look
 from landing.connect import SQLITE_VERSION
+from landing.disk import NETWORK, file_system
 from landing.errors import StoreError
 from landing.snapshot import store_size
 from supervisor import sensors
@@ -20,7 +22,6 @@ from supervisor.settings.place import find_home
 from supervisor.told.names import ROOT, strangers
 from supervisor.told.status import megabytes, status
 
-NETWORK: Final = frozenset({"9p", "afs", "cifs", "fuse.sshfs", "nfs", "nfs4", "smb3", "smbfs"})
 FIXED: Final = ((3, 51, 3), (3, 50, 7), (3, 44, 6))
 """The first SQLite of each line without the WAL-reset bug (CONTRACTS K8)."""
 
@@ -60,10 +61,19 @@ def environment_findings() -> Iterator[Finding]:
     yield Finding("msgspec", version("msgspec"))
     yield Finding("platform", platform.platform())
     yield Finding("kill", "process group: a descendant that left it is not followed")
+    yield leftovers_finding(can_look=can_look())
     clashes = list(strangers())
     yield from (Finding("names", "taken", "wrong", line) for line in clashes)
     if not clashes:
         yield Finding("names", "supervisor, worker, landing, ipc and policies are laneway's")
+
+
+def leftovers_finding(*, can_look: bool) -> Finding:
+    """Say whether a start finds what a dead run has left running."""
+    if can_look:
+        return Finding("leftovers", "a start ends what dead runs left running, found by its environment")
+    advice = "a job's descendant that outlives a killed supervisor runs on; its rows are refused all the same"
+    return Finding("leftovers", "not looked for: no /proc here", "warning", advice)
 
 
 def sqlite_finding(found: tuple[int, int, int]) -> Finding:
@@ -103,22 +113,6 @@ def disk_finding(home: Path) -> Finding:
     """Name the file system; WAL does not work across machines."""
     kind = file_system(home)
     if kind in NETWORK:
-        return Finding(
-            "disk", kind, "wrong", "a network file system; the store needs a local one: --home DIR"
-        )
+        advice = "a network file system; the store needs a local one: --home DIR"
+        return Finding("disk", kind, "wrong", advice)
     return Finding("disk", kind)
-
-
-def file_system(folder: Path) -> str:
-    """Return the type of the file system that a folder is on, "unknown" where the system does not say."""
-    try:
-        mounts = Path("/proc/self/mountinfo").read_text("utf-8", "surrogateescape").splitlines()
-    except OSError:
-        return "unknown"
-    best, kind = -1, "unknown"
-    for line in mounts:
-        before, _, after = line.partition(" - ")
-        point = before.split()[4].encode().decode("unicode_escape")
-        if folder.resolve().is_relative_to(point) and len(point) >= best:
-            best, kind = len(point), after.split()[0]
-    return kind

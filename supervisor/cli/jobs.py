@@ -10,6 +10,7 @@ from supervisor.cli import hints
 from supervisor.cli.output import hint, page, plain, print_json, short
 from supervisor.client import Client
 from supervisor.settings.place import find_home
+from supervisor.told.states import state_in_words
 from supervisor.told.units import duration, iso
 
 HEAD: Final = ("ID", "KIND", "STATE", "AGE", "ROWS", "WHY", "PAYLOAD")
@@ -41,7 +42,7 @@ def cells(row: dict[str, Any], now: int) -> tuple[str, ...]:
     return (
         str(row["id"]),
         plain(row["kind"]),
-        "cancelling" if row["cancel_requested_at"] else row["state"],
+        "cancelling" if row["cancel_requested_at"] else state_in_words(row["state"]),
         age,
         f"{row['landed_rows']:,}",
         why,

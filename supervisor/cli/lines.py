@@ -1,6 +1,6 @@
 """What happens in a run, as sentences: the only place that turns events into words."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from supervisor.cli import hints
@@ -10,6 +10,7 @@ from supervisor.events import (
     BatchLanded,
     Event,
     JobStarted,
+    Pruned,
     RunStarted,
     StaleBatch,
     Stopping,
@@ -41,6 +42,9 @@ def sentence(event: Event, now: int) -> str:
             return f"#{event.job} {plain(event.kind)} {ended(event, now)}"
         case StaleBatch():
             return f"#{event.job} batch {event.seq} came too late and changed nothing"
+        case Pruned():
+            freed = f", gave {event.freed / 1e6:.1f} MB back" if event.freed else ""
+            return f"pruned {count(event.jobs, 'job')} with {count(event.attempts, 'attempt')}{freed}"
         case Warned():
             return f"warning: {short(event.text, 300)}"
         case Stopping():
@@ -50,9 +54,23 @@ def sentence(event: Event, now: int) -> str:
 def started(event: RunStarted) -> str:
     """Say that a run has begun, and what the last one left."""
     workers = count(event.workers, "worker")
-    left = " ".join(f"#{job}" for job in event.recovered)
-    recovered = f"; took over from a run that died: {left}" if left else ""
-    return f"laneway up: run {event.run}, pid {event.pid}, {workers}, {plain(event.app)}{recovered}"
+    up = f"laneway up: run {event.run}, pid {event.pid}, {workers}, {plain(event.app)}"
+    return "; ".join([up, *recovered(event)])
+
+
+def recovered(event: RunStarted) -> Iterator[str]:
+    """Yield which run died, and what became of the jobs that it left in flight."""
+    if not event.died and not event.recovered:
+        return
+    runs = " and ".join(f"run {run}" for run in event.died)
+    ended = {*event.failed, *event.cancelled}
+    fates = {
+        "queued again": [job for job in event.recovered if job not in ended],
+        "failed": event.failed,
+        "cancelled": event.cancelled,
+    }
+    found = [f"{' '.join(f'#{job}' for job in jobs)} {fate}" for fate, jobs in fates.items() if jobs]
+    yield f"{runs or 'an earlier run'} died: {', '.join(found) or 'nothing was in flight'}"
 
 
 def progress(event: BatchLanded) -> str:

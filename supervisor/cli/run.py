@@ -15,7 +15,10 @@ from supervisor.cli.codes import FAILED, INTERRUPTED, STORE, USAGE
 from supervisor.cli.output import complain, page, plain, print_line, short
 from supervisor.cli.report import Display, JsonLines, Lines, Reporter
 from supervisor.errors import ApplicationRefused
-from supervisor.run.serve import Served, serve
+from supervisor.faults import reach_for
+from supervisor.run.daemon import Served
+from supervisor.run.serve import serve
+from supervisor.settings.place import environment
 from supervisor.settings.values import Flags, load_settings
 from supervisor.told.names import strangers
 from supervisor.told.status import status
@@ -35,9 +38,10 @@ def run_command(
     if lines := list(strangers()):
         raise ApplicationRefused(lines)
     application = load_application(settings)
+    reach = reach_for(settings.home, environment())
     with display(as_json=as_json) as shown:
         with Reporter(shown) as reporter:
-            served = serve(application, settings, until_idle=until_idle, report=reporter)
+            served = serve(application, settings, until_idle=until_idle, report=reporter, reach=reach)
         broken = served.ended == "broken"  # then there may be nothing left to read
         left = 0 if broken else unfinished(settings.home)
         if isinstance(shown, JsonLines):

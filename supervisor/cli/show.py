@@ -3,18 +3,23 @@
 import json
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
+from policies.job import State
 from supervisor.cli import hints
 from supervisor.cli.failure import ROW, error_words, has_more, last_words
 from supervisor.cli.output import page, plain, print_json, short
 from supervisor.settings.place import find_home
 from supervisor.told.kills import is_kill
+from supervisor.told.states import state_in_words
 from supervisor.told.story import story
 from supervisor.told.units import count, duration
 
-SHOWN = 12
+SHOWN: Final = 12
 """Attempts on the screen, the last ones; all are in --json."""
+FAILED: Final = frozenset({State.FAILED, State.FAILED_OPTIONAL})
+RESUME_MISMATCH: Final = "resume_mismatch"
+"""The world has changed, and goes on differing: only a fresh start helps."""
 
 
 def show_command(*, home: str | None, as_json: bool, job: int, full: bool) -> int:
@@ -35,13 +40,15 @@ def screen(job: dict[str, Any], *, full: bool = False) -> Iterator[str]:
     yield f"landed   {landed(job)}"
     if attempts := job["attempts"]:
         yield from page([attempt_row(one) for one in attempts[-SHOWN:]], indent="  ")
+    if again := retried(job):
+        yield f"retried  {again}"
     if (last := last_finished(job)) is not None:
         yield from last_words(job["id"], last, full=full)
     if job["result"] is not None:
         yield f"result   {short(json.dumps(job['result'], ensure_ascii=False), 300)}"
     yield from (f"waits    {wait_line(one)}" for one in job["waits"])
-    if next_step := advice(job, full=full):
-        yield f"next     {next_step}"
+    for n, step in enumerate(advice(job, full=full)):
+        yield f"{'' if n else 'next':<9}{step}"
 
 
 def last_finished(job: dict[str, Any]) -> dict[str, Any] | None:
@@ -51,10 +58,30 @@ def last_finished(job: dict[str, Any]) -> dict[str, Any] | None:
 
 def headline(job: dict[str, Any]) -> str:
     """Say the state and why: loud when it failed."""
-    state = str(job["state"]).upper() if job["state"] == "failed" else job["state"]
+    failed = job["state"] in FAILED
+    state = state_in_words(job["state"])
     reason = "" if job["reason"] in {None, job["state"]} else f": {short(job['reason'], ROW)}"
-    tries = f", attempt {len(job['attempts'])} of {job['max_attempts']}" if job["state"] == "failed" else ""
-    return f"{state}{reason}{tries}"
+    return f"{state.upper()}{reason}{tries(job)}" if failed else f"{state}{reason}"
+
+
+def tries(job: dict[str, Any]) -> str:
+    """Say which attempt was the last one, and of how many: a retry and an interruption allow another (U5)."""
+    if not job["attempts"] or job["max_attempts"] is None:
+        return ""
+    number = job["attempts"][-1]["number"]
+    return f", attempt {number} of {number - min(number, job['failures']) + job['max_attempts']}"
+
+
+def retried(job: dict[str, Any]) -> str:
+    """Say when a job was queued again by hand, and from where; "" when it never was."""
+    times = [event for event in job["events"] if event["name"] == "retried"]
+    if not times:
+        return ""
+    detail = times[-1]["detail"] or {}
+    place = ", from the start" if detail.get("from_start") else ""
+    kept = ", rows kept" if detail.get("keep_rows") else ""
+    often = f" ({len(times)} times in all)" if times[1:] else ""
+    return f"{moment(times[-1]['at']).astimezone():%H:%M:%S}{place}{kept}{often}"
 
 
 def landed(job: dict[str, Any]) -> str:
@@ -96,11 +123,14 @@ def wait_line(wait: dict[str, Any]) -> str:
     return f"{short(wait['text'], 100)}{until}"
 
 
-def advice(job: dict[str, Any], *, full: bool) -> str:
-    """Name the command that helps now, or ""."""
+def advice(job: dict[str, Any], *, full: bool) -> Iterator[str]:
+    """Yield the commands that help now."""
     if any(wait["reason"] == "no_supervisor" for wait in job["waits"]):
-        return hints.run([job["kind"]])
+        yield hints.run([job["kind"]])
+    if job["state"] not in FAILED:
+        return
     last = last_finished(job)
-    if job["state"] != "failed" or last is None or full or not has_more(last):
-        return ""
-    return hints.command(f"show {job['id']} --full")
+    if last is not None and not full and has_more(last):
+        yield hints.command(f"show {job['id']} --full")
+    changed = last is not None and last["code"] == RESUME_MISMATCH
+    yield hints.command(f"retry {job['id']}{' --from-start' if changed else ''}")

@@ -61,6 +61,8 @@ def screen(facts: dict[str, Any]) -> Iterator[str]:
     if waiting:
         yield f"WAITING {waiting:,}"
         yield from page([waiting_row(group) for group in facts["waiting"]], indent="  ")
+    if late := facts["supervisor"]["stale"]:
+        yield f"{count(late, 'batch')} of run {facts['supervisor']['run']} came too late and changed nothing"
     yield last_line(facts)
 
 
@@ -129,6 +131,7 @@ def last_line(facts: dict[str, Any]) -> str:
     line = f"last hour: {hour or 'nothing ended'}"
     if failed := facts["last_failed"]:
         names = " ".join(f"#{job['id']}" for job in failed)
-        look = hints.command(f"show {failed[0]['id']}")
-        line += f"; {facts['jobs']['failed']:,} failed in all ({names}: {look})"
-    return f"{line}; store {facts['store_mb']:g} MB, WAL {facts['wal_mb']:g} MB"
+        look, again = hints.command(f"show {failed[0]['id']}"), hints.command("retry --failed")
+        line += f"; {facts['jobs']['failed']:,} failed in all ({names}: {look}; {again})"
+    free = f" ({facts['free_mb']:g} MB free)" if facts["free_mb"] >= 1 else ""
+    return f"{line}; store {facts['store_mb']:g} MB{free}, WAL {facts['wal_mb']:g} MB"

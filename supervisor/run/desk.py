@@ -8,9 +8,10 @@ from typing import Any, Final, TypeVar
 from landing import views
 from landing.connect import open_reader, store_path, translated
 from landing.errors import StoreBroken, StoreError
-from landing.lander import Clocks, Lander, Notice, Raised
+from landing.faults import Reach, unarmed
+from landing.lander import Clocks, Lander, Notice, Raised, notice_code
 from landing.reader import Reader
-from landing.snapshot import same_store, store_identity
+from landing.snapshot import SCHEMA, same_store, store_identity, version
 from landing.transaction import Operation
 from supervisor import events, sensors
 from supervisor.loop import Loop
@@ -22,12 +23,19 @@ Reply = TypeVar("Reply")
 
 
 class Desk:
-    """Lander and reader of one home. Their answers, and the lander's notices, arrive on the loop thread."""
+    """Lander and reader of one home. Their answers, and the lander's notices, arrive on the loop thread.
 
-    def __init__(self, home: Path, loop: Loop, report: events.Report) -> None:
+    Attributes:
+        broken: why the store cannot be used any more, or None.
+        outgrown: why this version may not go on with the store's tables, or None.
+    """
+
+    def __init__(self, home: Path, loop: Loop, report: events.Report, reach: Reach = unarmed) -> None:
         self._loop = loop
         self._report = report
+        self.reach = reach
         self.broken: Notice | None = None
+        self.outgrown: str | None = None
         self._home = home
         self._path = store_path(home)
         self._identity = store_identity(home)
@@ -40,6 +48,7 @@ class Desk:
             Clocks(sensors.now_micros, sensors.monotonic),
             loop.post,
             lambda notice: loop.post(self._noticed, notice),
+            reach,
         )
 
     def ask(self, operation: Operation[Reply]) -> Reply:
@@ -77,17 +86,28 @@ class Desk:
         raise error if isinstance(error, StoreError) else StoreError("store", f"the store refused: {error}")
 
     def changed(self) -> bool:
-        """Tell whether anybody else has committed since the last call; notice when the store is none."""
+        """Tell whether anybody else has committed since the last call; notice a store that is not ours."""
         before = self._seen
         try:
             with translated(self._path):
                 self._seen = views.data_version(self._outside)
+                if before != self._seen and self.outgrown is None:
+                    self._check_schema(version(self._outside))
         except StoreError as error:
-            self._noticed(Notice(error.code, str(error), fatal=True))
+            self._noticed(Notice(notice_code(error), str(error), fatal=True))
         if not same_store(self._home, self._identity):
             text = f"{self._path} was removed or replaced while this run used it"
             self._noticed(Notice("store_replaced", text, fatal=True))
         return before != self._seen
+
+    def _check_schema(self, found: int) -> None:
+        """Notice that somebody upgraded the tables under this run, though only the lock holder may."""
+        if found == SCHEMA:
+            return
+        newer = f"the store was upgraded to schema {found} by a newer version; start that one"
+        older = f"the store has schema {found} now, this version writes {SCHEMA}; start again to upgrade it"
+        self.outgrown = newer if found > SCHEMA else older
+        self._report(events.Warned("schema_changed", self.outgrown))
 
     def _noticed(self, notice: Notice) -> None:
         self._report(events.Warned(notice.code, notice.text))
@@ -108,9 +128,9 @@ class Desk:
 
 
 @contextmanager
-def open_desk(home: Path, loop: Loop, report: events.Report) -> Iterator[Desk]:
+def open_desk(home: Path, loop: Loop, report: events.Report, reach: Reach = unarmed) -> Iterator[Desk]:
     """Start the threads; end them on the way out."""
-    desk = Desk(home, loop, report)
+    desk = Desk(home, loop, report, reach)
     try:
         yield desk
     finally:

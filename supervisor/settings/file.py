@@ -5,13 +5,12 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from policies.options import OPTION_NAMES, Options, complaint_about
+from policies.options import DURATIONS, OPTION_NAMES, complaint_about
 from supervisor.told import units
 from supervisor.told.spelling import did_you_mean
 
 TOP_LEVEL: Final = ("app", "home", "max_workers", "defaults", "kinds")
 MOST_WORKERS: Final = 512
-DURATIONS: Final = frozenset(name for name in OPTION_NAMES if isinstance(getattr(Options(), name), float))
 
 
 class SettingsFile:

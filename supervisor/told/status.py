@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 STALLED_SECONDS: Final = 5.0
 HOUR: Final = 3600 * MICROS
-WAL_MB: Final = 256
+WAL_MB: Final = 128
+"""Twice what the lander lets it grow to; only a reader can keep it from being folded back."""
 
 
 def status(home: Path) -> dict[str, Any]:
@@ -40,10 +41,11 @@ def status(home: Path) -> dict[str, Any]:
             "last_hour": views.ended_since(db, now - HOUR),
             "last_failed": last_failed(db) if counts.get("failed") else [],
         }
+        free = views.free_bytes(db)
     size, wal = store_size(home)
     facts["landed"] = landed(facts["running"])
     facts["lanes"] = lanes(facts)
-    facts |= {"store_mb": megabytes(size), "wal_mb": megabytes(wal)}
+    facts |= {"store_mb": megabytes(size), "free_mb": megabytes(free), "wal_mb": megabytes(wal)}
     reasons = complaints(facts)
     return {"healthy": not reasons, "reasons": reasons, "home": str(home), **facts}
 
@@ -58,7 +60,8 @@ def supervisor_facts(home: Path, run: dict[str, Any] | None, now: int) -> dict[s
     else:
         state = "down" if run["clean"] else "died"
     up = round((now - run["started_at"]) / MICROS) if state in {"up", "stalled"} else None
-    return {"state": state, "run": run["id"], "pid": run["pid"], "age_s": age, "up_s": up}
+    stale = run.get("stale", 0)  # a store of the first schema does not count them
+    return {"state": state, "run": run["id"], "pid": run["pid"], "age_s": age, "up_s": up, "stale": stale}
 
 
 def running_facts(row: dict[str, Any], now: int) -> dict[str, Any]:
@@ -135,7 +138,10 @@ def complaints(facts: dict[str, Any]) -> list[str]:
     elif who["state"] == "down" and undone:
         found.append(f"no supervisor runs, {undone:,} unfinished")
     if facts["wal_mb"] > WAL_MB:
-        found.append(f"the WAL has grown to {facts['wal_mb']:g} MB")
+        found.append(
+            f"the WAL has grown to {facts['wal_mb']:g} MB: some process keeps an old snapshot of the store;"
+            " find who has store.db open (fuser or lsof) and let it end its read transaction"
+        )
     return found
 
 

@@ -14,7 +14,7 @@ BYTES: Final = {
     "MiB": 1 << 20,
     "GiB": 1 << 30,
 }
-HOW_TO_WRITE: Final = '; write 30, "30s", "2m" or "1h"'
+HOW_TO_WRITE: Final = '; write 30, "30s", "2m", "1h" or "30d"'
 QUANTITY: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", re.ASCII)
 
 

@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.shell import SQUARES, Shell
+from tests.supervisor.serving import MEASURED
 
 
 @pytest.fixture
@@ -14,5 +15,5 @@ def shell(tmp_path: Path) -> Shell:
 def project(shell: Shell) -> Shell:
     """A folder with an application and the settings that name it."""
     shell.write("squares.py", SQUARES)
-    shell.write("supervisor.toml", 'app = "squares.py"\nmax_workers = 2\n')
+    shell.write("supervisor.toml", f'app = "squares.py"\nmax_workers = 2\n[defaults]\n{MEASURED}')
     return shell

@@ -153,13 +153,13 @@ def test_show_names_the_line_where_a_killed_job_was_stuck(project: Shell) -> Non
     )
     assert re.search(r"^kill     0\.3 s, gone \d+ ms later \(grace 0\.5 s\)$", shown, re.MULTILINE)
     assert "survivors" not in shown + done.out, "nobody can know of a descendant that left the group"
-    assert shown.endswith("next     supervisor show 1 --full\n")
+    assert shown.endswith("next     supervisor show 1 --full\n         supervisor retry 1\n")
     assert "Current thread" in project("show", "1", "--full").out
     [attempt] = project("show", "1", "--json").json["attempts"]
     assert attempt["kill"].keys() >= {"deadline_s", "grace_s", "took_ms", "stack", "survivors"}
     assert attempt["exit"]["signal"] == 15
     failed = project("status")
-    assert "1 failed in all (#1: supervisor show 1)" in failed.out
+    assert "1 failed in all (#1: supervisor show 1; supervisor retry --failed)" in failed.out
     assert project("status", "--strict").code == 1
 
 
@@ -181,8 +181,8 @@ def test_an_exception_is_shown_with_the_line_that_raised(project: Shell) -> None
     lines = project("show", "1").out.splitlines()
     assert lines[0].startswith("#1 square {}   FAILED: KeyError: ")
     assert any(re.fullmatch(r"raised at squares\.py:\d+ square", line) for line in lines)
-    assert lines[-2].strip().endswith('square   for n in range(job.payload["count"]):')
-    assert lines[-1] == "next     supervisor show 1 --full"
+    assert lines[-3].strip().endswith('square   for n in range(job.payload["count"]):')
+    assert lines[-2:] == ["next     supervisor show 1 --full", "         supervisor retry 1"]
     assert "Traceback (most recent call last):" in project("show", "1", "--full").out
     assert project("logs", "1") == Done(0, "", "hint: job #1 has printed nothing\n")
 

@@ -145,4 +145,4 @@ def test_a_cancel_that_is_not_settled_in_time_says_so(
     states = {1: "cancelling", 2: "cancelling"}
     settle(client, states)
     assert states == {1: "cancelling", 2: "cancelled"}
-    assert verified(client, 1, "cancelling").startswith("cancelling: its batches are refused")
+    assert verified(1, "cancelling", []).startswith("cancelling: its batches are refused")

@@ -116,7 +116,7 @@ def test_a_kill_deep_in_a_library_names_the_users_own_line(trouble: Shell) -> No
     assert re.search(rf"^stuck in subprocess\.py:.* < \.\.\. < {re.escape(own)}$", shown, re.MULTILINE)
     whole = trouble("show", "1", "--full").out
     assert whole.count("  File ") > 4
-    assert "next " not in whole
+    assert whole.endswith("\nnext     supervisor retry 1\n"), "there is nothing more to look at"
 
 
 def test_a_recursion_is_told_once_with_how_often(trouble: Shell) -> None:
@@ -161,7 +161,8 @@ def test_a_remedy_is_read_in_full(trouble: Shell) -> None:
     failed = next(line for line in ran.splitlines() if "resume_mismatch" in line)
     assert "…; FAILED: supervisor show 1" in failed
     [error] = [line for line in shown.splitlines() if line.startswith("error    ")]
-    assert error.endswith("or enqueue the job again")
+    assert error.endswith("then start the job over: supervisor retry 1 --from-start")
+    assert shown.endswith("         supervisor retry 1 --from-start\n"), "going on would differ again"
 
 
 def test_a_long_message_of_many_lines_is_shown_whole_and_moves_no_cursor(trouble: Shell) -> None:

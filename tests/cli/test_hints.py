@@ -63,4 +63,5 @@ def test_a_hint_can_be_followed_word_by_word(shell: Shell) -> None:
     assert "FAILED: supervisor show 1 --home 'some where'\n" in ran.stdout
     assert shell("show", "1", "--home", "some where").out.endswith(
         "next     supervisor show 1 --full --home 'some where'\n"
+        "         supervisor retry 1 --home 'some where'\n"
     )

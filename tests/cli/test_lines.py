@@ -19,6 +19,7 @@ from supervisor.events import (
     BatchLanded,
     Event,
     JobStarted,
+    Pruned,
     RunStarted,
     StaleBatch,
     Stopping,
@@ -44,13 +45,24 @@ def ended(**facts: Any) -> AttemptEnded:
     [
         (RunStarted(17, 42, 1, "app.py:app", ()), "laneway up: run 17, pid 42, 1 worker, app.py:app"),
         (
-            RunStarted(18, 42, 2, "app", (4, 5)),
-            "laneway up: run 18, pid 42, 2 workers, app; took over from a run that died: #4 #5",
+            RunStarted(18, 42, 2, "app", (4, 5), (17,)),
+            "laneway up: run 18, pid 42, 2 workers, app; run 17 died: #4 #5 queued again",
+        ),
+        (
+            RunStarted(18, 42, 2, "app", (4, 5, 6), (16, 17), failed=(5,), cancelled=(6,)),
+            "laneway up: run 18, pid 42, 2 workers, app; run 16 and run 17 died:"
+            " #4 queued again, #5 failed, #6 cancelled",
+        ),
+        (
+            RunStarted(18, 42, 1, "app", (), (17,)),
+            "laneway up: run 18, pid 42, 1 worker, app; run 17 died: nothing was in flight",
         ),
         (JobStarted(5, "embed", 1), "#5 embed started"),
         (JobStarted(5, "embed", 2), "#5 embed started, attempt 2"),
         (BatchLanded(5, "embed", 1200, 3, None, None), "#5 embed: 1,200 rows landed"),
         (BatchLanded(5, "embed", 1200, 3, 31488, 50000), "#5 embed: 31,488 of 50,000, 1,200 rows landed"),
+        (Pruned(1, 0, 0), "pruned 1 job with 0 attempts"),
+        (Pruned(3000, 4000, 12_340_000), "pruned 3,000 jobs with 4,000 attempts, gave 12.3 MB back"),
         (ended(), "#5 embed done: 1 row"),
         (ended(outcome="skipped"), "#5 embed skipped"),
         (

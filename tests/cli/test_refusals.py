@@ -93,7 +93,7 @@ def test_a_bad_option_of_a_job_is_refused(shell: Shell) -> None:
     assert done.code == 2
     assert done.err == (
         "error: Invalid value for '--batch-deadline': 'soon' is no duration;"
-        ' write 30, "30s", "2m" or "1h"; supervisor enqueue --help shows how\n'
+        ' write 30, "30s", "2m", "1h" or "30d"; supervisor enqueue --help shows how\n'
     )
     assert "tag must be 1 to 128 printable characters" in shell.refused(
         "enqueue", "vault_sync", "--tag", "", code=2

@@ -3,12 +3,17 @@
 import json
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from landing.connect import store_path
-from supervisor.cli.status import Request, plain_request
+from landing.connect import open_writer, store_path
+from landing.prune import Prune
+from landing.store import Store
+from policies.job import State
+from supervisor import sensors
+from supervisor.cli.status import Request, last_line, plain_request
 from supervisor.client import Client
 from supervisor.lock import SupervisorLock
 from supervisor.told.status import complaints, status, supervisor_facts
@@ -56,13 +61,22 @@ def test_json_has_every_fact(shell: Shell) -> None:
     """DESIGN section 7: status --json."""
     shell("enqueue", "vault_sync")
     facts = shell("status", "--json").json
-    assert facts.keys() >= {"healthy", "reasons", "supervisor", "jobs", "landed", "lanes", "wal_mb"}
+    assert facts.keys() >= {
+        "healthy",
+        "reasons",
+        "supervisor",
+        "jobs",
+        "landed",
+        "lanes",
+        "wal_mb",
+        "free_mb",
+    }
     assert facts["supervisor"].keys() >= {"state", "run", "pid", "age_s"}
     assert (facts["healthy"], facts["lanes"]) == (False, {"vault_sync": {"running": 0, "waiting": 1}})
 
 
 def test_liveness_is_the_locks_word_whatever_the_store_does(tmp_path: Path) -> None:
-    """K10: a run that has not written its row yet is starting; a stale sign of life is stalled."""
+    """K10, C193: a run that has not written its row yet is starting; a stale sign of life is stalled."""
     now = 1_000_000_000
     run = {"id": 7, "pid": 42, "started_at": now - 90_000_000, "clean": 0}
     assert supervisor_facts(tmp_path, None, now)["state"] == "down"
@@ -88,15 +102,37 @@ def test_liveness_is_the_locks_word_whatever_the_store_does(tmp_path: Path) -> N
         ("down", {"queued": 5}, 1, ["no supervisor runs, 5 unfinished"]),
         ("died", {}, 1, ["run 7 died; the next one recovers"]),
         ("stalled", {}, 1, ["the supervisor (pid 42) has not moved for 9 s"]),
-        ("up", {}, 300, ["the WAL has grown to 300 MB"]),
+        ("up", {}, 128, []),
+        (
+            "up",
+            {},
+            129,
+            [
+                "the WAL has grown to 129 MB: some process keeps an old snapshot of the store;"
+                " find who has store.db open (fuser or lsof) and let it end its read transaction"
+            ],
+        ),
     ],
-    ids=["up", "idle", "waiting", "died", "stalled", "wal"],
+    ids=["up", "idle", "waiting", "died", "stalled", "small-wal", "wal"],
 )
 def test_health_is_bad_for_these_reasons_alone(
     state: str, jobs: dict[str, int], wal: int, said: list[str]
 ) -> None:
     who = {"state": state, "run": 7, "pid": 42, "age_s": 9.0}
     assert complaints({"supervisor": who, "jobs": jobs, "wal_mb": wal}) == said
+
+
+def test_free_pages_are_told_where_they_are_worth_a_word(tmp_path: Path) -> None:
+    """E11."""
+    client = Client(tmp_path)
+    job = client.enqueue("vault_sync", "x" * 1_000_000).id
+    client.cancel(job)
+    assert "free" not in last_line({**status(tmp_path), "free_mb": 0.99})
+    prune = Prune(sensors.now_micros() + 1, frozenset({State.CANCELLED}))
+    assert Store(tmp_path, sensors.now_micros).write(prune).jobs == 1
+    facts = status(tmp_path)
+    assert facts["free_mb"] >= 1
+    assert f"({facts['free_mb']:g} MB free), WAL " in last_line(facts)
 
 
 def test_looking_leaves_the_folder_as_it_was(tmp_path: Path) -> None:
@@ -120,3 +156,18 @@ def test_only_a_plain_request_takes_the_fast_path() -> None:
 def test_help_and_bad_options_of_status_are_answered_too(shell: Shell) -> None:
     assert "--strict" in shell("status", "--help").out
     assert "--home" in shell.refused("status", "--home", code=2)
+
+
+def test_batches_that_came_too_late_are_counted_where_somebody_looks(shell: Shell) -> None:
+    """K2: stale is a normal answer, and is told."""
+    shell("enqueue", "vault_sync")
+    with closing(open_writer(store_path(shell.home))) as db:
+        db.execute(
+            "INSERT INTO laneway_runs (pid, boot, version, marker, started_at, clean, stale)"
+            " VALUES (1, '', '', '', 1, 1, 0)"
+        )
+        assert shell("status", "--json").json["supervisor"]["stale"] == 0
+        assert "too late" not in shell("status").out
+        db.execute("UPDATE laneway_runs SET stale = 3")
+    assert shell("status", "--json").json["supervisor"]["stale"] == 3
+    assert "\n3 batches of run 1 came too late and changed nothing\nlast hour: " in shell("status").out

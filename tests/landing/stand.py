@@ -13,6 +13,7 @@ from landing import views
 from landing.batches import Land, Landed
 from landing.cancel import Cancel, Cancelled
 from landing.connect import open_reader, store_path
+from landing.faults import Reach, unarmed
 from landing.finish import Finish, Finished
 from landing.jobs import Claim, Claimed, ClaimReply, Enqueue, Register, Start
 from landing.lander import Clocks, Lander, Notice
@@ -52,6 +53,7 @@ def land(claimed: Claimed, seq: int, rows: list[Any], lander: Any = keep_notes, 
     facts: dict[str, Any] = {"point": POINT, "done": None, "total": None, "spent": 0} | more
     return Land(
         job=claimed.job,
+        run=1,
         fence=claimed.fence,
         seq=seq,
         count=len(rows),
@@ -187,9 +189,11 @@ class Stand:
 class Thread:
     """A lander thread over a home; what it answers and notices is waited for."""
 
-    def __init__(self, home: Path, clocks: Clocks, deliver: Callable[[Any, Any], object]) -> None:
+    def __init__(
+        self, home: Path, clocks: Clocks, deliver: Callable[[Any, Any], object], reach: Reach
+    ) -> None:
         self.notices: queue.SimpleQueue[Notice] = queue.SimpleQueue()
-        self.lander = Lander(home, clocks, deliver, self.notices.put)
+        self.lander = Lander(home, clocks, deliver, self.notices.put, reach)
 
     def post(self, operation: Operation[Any]) -> "queue.SimpleQueue[Any]":
         """Submit an operation and return where its answer will be."""
@@ -207,14 +211,23 @@ def lander_thread(
     *,
     deliver: Callable[[Any, Any], object] = lambda then, answer: then(answer),
     monotonic: Callable[[], float] = time.monotonic,
+    reach: Reach = unarmed,
 ) -> Iterator[Thread]:
     """Run a lander over a home. Its wall clock counts transactions: each has a `now` of its own."""
     ticks = count(START)
-    thread = Thread(home, Clocks(lambda: next(ticks), monotonic), deliver)
+    thread = Thread(home, Clocks(lambda: next(ticks), monotonic), deliver, reach)
     try:
         yield thread
     finally:
         assert thread.lander.close(PATIENCE)
+
+
+def wait_for(fact: Callable[[], Any]) -> None:
+    """Return when `fact` is true; fail when it does not become so in time."""
+    until = time.monotonic() + PATIENCE
+    while not fact():
+        assert time.monotonic() < until, f"no {fact} within {PATIENCE} s"
+        time.sleep(0.005)
 
 
 def standing() -> float:

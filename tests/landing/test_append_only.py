@@ -2,14 +2,17 @@
 
 import sqlite3
 from contextlib import closing
+from typing import Any
 
 import pytest
 
 from landing.connect import open_writer, store_path
 from landing.ledger import Report, add_receipt
+from landing.prune import Prune
+from landing.sql.prune import RAISE_FLAG
 from landing.transaction import Transaction
-from policies.job import Outcome
-from tests.landing.stand import Stand
+from policies.job import Outcome, State
+from tests.landing.stand import PATIENCE, Stand, land, lander_thread, one_group, standing
 
 TRICKS = [
     "UPDATE laneway_attempts SET fence = 'x'",
@@ -37,6 +40,43 @@ def test_attempts_and_receipts_cannot_be_rewritten(stand: Stand, trick: str) -> 
         db.execute(trick)
     assert "append-only" in str(refused.value)
     assert stand.query(facts) == before
+
+
+@pytest.mark.parametrize("trick", [trick for trick in TRICKS if not trick.startswith("DELETE")])
+def test_not_even_a_prune_can_rewrite_them(stand: Stand, trick: str) -> None:
+    """U10, B26: its flag lets a job's rows go, and nothing else."""
+    claimed = stand.running()
+    stand.finish(claimed)
+    with closing(open_writer(store_path(stand.home))) as db:
+        db.execute("BEGIN IMMEDIATE")
+        db.execute(RAISE_FLAG, {"job": claimed.job})
+        with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+            db.execute(trick)
+        db.execute("ROLLBACK")
+
+
+@pytest.mark.parametrize("trick", TRICKS)
+def test_a_lander_cannot_touch_them_either(stand: Stand, trick: str) -> None:
+    """B26, K1: also beside a prune in the same group."""
+    gone, kept, lands = stand.running(), stand.running(), stand.running()
+    stand.finish(gone)
+    stand.finish(kept)
+    facts = "SELECT * FROM laneway_receipts WHERE job_id = ?"
+    before = stand.query(facts, kept.job)
+
+    def lander(db: Any, view: Any, rows: Any) -> None:
+        db.execute(trick)
+
+    with lander_thread(stand.home, monotonic=standing) as thread:
+        with one_group(thread):
+            pruned = thread.post(Prune(stand.now + 1, frozenset({State.DONE}), limit=1))
+            landed = thread.post(land(lands, 1, [(lands.job, 1, "a")], lander))
+        assert pruned.get(timeout=PATIENCE).jobs == 1
+        refused = landed.get(timeout=PATIENCE)
+    assert "belongs to the store" in str(refused.error.cause)
+    assert stand.query(facts, kept.job) == before
+    assert len(before) == 1
+    assert stand.query(facts, gone.job) == []
 
 
 def test_a_second_receipt_of_an_attempt_is_ignored(stand: Stand) -> None:

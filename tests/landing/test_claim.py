@@ -49,7 +49,7 @@ def test_registering_again_writes_only_what_changed(stand: Stand) -> None:
 
 
 def test_a_claim_leases_the_row_and_appends_its_attempt(stand: Stand) -> None:
-    """A20, C83, U4."""
+    """A20, C83, C84, U4: each claim has its lease, whatever the kind."""
     job = stand.enqueue(options={"grace": 1.5})
     stand.tick(10)
     claimed = stand.claim()
@@ -104,6 +104,33 @@ def test_renewal_extends_every_lease_of_the_run_from_now(stand: Stand) -> None:
     assert stand.write(Renew(stand.run + 1)) == 0
 
 
+@pytest.mark.parametrize("lease", [1, 0, "soon", b"\xff", 2**62])
+def test_a_lease_is_no_proof_of_death_but_a_new_run_is(stand: Stand, lease: object) -> None:
+    """A26, C85, C89, C92, C93, U3: the queue takes nothing from a living run, whatever its leases hold."""
+
+    class Hold:
+        def apply(self, tx: object) -> None:
+            tx.run("UPDATE laneway_jobs SET lease_expires_at = ? WHERE state = 'running'", (lease,))  # type: ignore[attr-defined]
+
+    claimed = stand.running()
+    stand.write(Hold())
+    stand.tick(3600)
+    before = stand.row(claimed.job)
+    assert stand.look().claimed is None
+    assert stand.row(claimed.job) == before
+    assert stand.open_run().orphans == (claimed.job,)
+    row = stand.row(claimed.job)
+    assert (row["state"], row["fence"], row["run_id"], row["lease_expires_at"]) == (
+        "queued",
+        None,
+        None,
+        None,
+    )
+    assert (row["created_at"], row["claims"]) == (before["created_at"], 1)
+    (receipt,) = stand.attempts(claimed.job)
+    assert (receipt["outcome"], receipt["error_code"]) == ("interrupted", "orphaned")
+
+
 def test_claims_take_the_best_priority_then_the_oldest_then_the_lower_id(stand: Stand) -> None:
     """C79, U15."""
     background = stand.enqueue("scan")
@@ -138,7 +165,7 @@ def test_a_claim_takes_only_kinds_with_a_ready_child_and_says_what_else_it_wants
 
 
 def test_a_claim_wakes_what_is_due_and_says_when_the_next_will_be(stand: Stand) -> None:
-    """U8, K14."""
+    """A27, U8, K14."""
     claimed = stand.running()
     stand.fail(claimed)
     assert (stand.look().claimed, stand.look().next_wake) == (None, START + 5 * MICROS)

@@ -47,9 +47,14 @@ def test_an_empty_batch_moves_the_resume_point_and_calls_no_lander(stand: Stand)
     assert (stand.row(claimed.job)["landed_seq"], stand.row(claimed.job)["mark"]) == (1, "half")
 
 
+def stale(stand: Stand) -> int:
+    """How many batches of the run came too late."""
+    return int(stand.query("SELECT stale FROM laneway_runs WHERE id = ?", stand.run)[0][0])
+
+
 def unchanged_by(stand: Stand, claimed: Claimed, seq: int, fence: str | None = None) -> None:
-    """Land a batch that must be stale, and must touch nothing and call nobody."""
-    before, called = stand.row(claimed.job), []
+    """Land a batch that must be stale: it touches nothing, calls nobody and is counted."""
+    before, called, counted = stand.row(claimed.job), [], stale(stand)
     answer = stand.land(
         replace(claimed, fence=fence or claimed.fence),
         seq,
@@ -59,6 +64,7 @@ def unchanged_by(stand: Stand, claimed: Claimed, seq: int, fence: str | None = N
     assert answer is Landed.STALE
     assert stand.row(claimed.job) == before
     assert called == []
+    assert stale(stand) == counted + 1
 
 
 @pytest.mark.parametrize("seq", [-1, 0, 1, 3, 99])

@@ -6,7 +6,7 @@ import pytest
 
 from landing.finish import Finished
 from landing.ledger import Report
-from policies.job import MICROS, Outcome
+from policies.job import MICROS, Disposition, Outcome
 from policies.transitions import Move
 from policies.verdict import Verdict
 from tests.landing.stand import DONE, START, Stand, finish
@@ -57,7 +57,7 @@ def test_done_keeps_result_receipt_and_events(stand: Stand) -> None:
 
 @pytest.mark.parametrize("move", ENDS)
 def test_every_way_out_of_flight_ends_where_the_table_says(stand: Stand, move: Move) -> None:
-    """U1, C86: and only an end stamps finished_at."""
+    """U1, C86, A35: and only an end stamps finished_at."""
     claimed = stand.running()
     assert stand.finish(claimed, Verdict(move, "why")) is Finished.HELD
     row = stand.row(claimed.job)
@@ -172,3 +172,40 @@ def test_no_text_from_outside_can_make_a_receipt_fail(stand: Stand, text: str) -
     assert stored[0].isascii()
     assert "\0" not in stored[0]
     assert attempt["error"]["message"] == text
+
+
+@pytest.mark.parametrize("cancelled", [True, False])
+def test_what_came_after_the_verdict_is_counted_with_the_receipt(stand: Stand, cancelled: bool) -> None:
+    """U9: batches that the supervisor dropped, once, where the attempt ended."""
+    claimed, counted = stand.running(), "SELECT stale FROM laneway_runs"
+    assert stand.finish(replace(claimed, fence="wrong"), stale=5) is Finished.STALE
+    assert stand.query(counted) == [(0,)]
+    if cancelled:
+        stand.cancel(claimed.job)
+    stand.finish(claimed, Verdict(Move.FAIL, "timed_out"), stale=3)
+    assert stand.query(counted) == [(3,)]
+    assert stand.row(claimed.job)["landed_seq"] == 0
+
+
+def test_a_late_end_of_an_earlier_attempt_leaves_the_retry_its_result(stand: Stand) -> None:
+    """A29, A30, U9: refused; each attempt keeps its one receipt."""
+    old = stand.running()
+    stand.fail(old)
+    stand.tick(10)
+    new = stand.claim()
+    stand.start(new)
+    assert stand.finish(old, result='"old"') is Finished.STALE
+    stand.finish(new, result='"new"')
+    assert stand.finish(old, result='"old"') is Finished.STALE
+    assert stand.query("SELECT body FROM laneway_results") == [('"new"',)]
+    assert [one["outcome"] for one in stand.attempts(old.job)] == ["died", "done"]
+
+
+def test_an_optional_failure_is_an_end_that_can_be_left(stand: Stand) -> None:
+    """A31, A35, U1: another process sees it as it was written."""
+    claimed = stand.running()
+    stand.fail(claimed, Outcome.FAILED, disposition=Disposition.OPTIONAL)
+    row = Stand(stand.home).row(claimed.job)
+    assert (row["state"], row["failures"], row["finished_at"]) == ("failed_optional", 1, stand.now)
+    assert stand.look().claimed is None
+    assert stand.cancel(claimed.job).state == "cancelled"

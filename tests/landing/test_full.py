@@ -1,4 +1,4 @@
-"""No room: the lander waits for some with one notice, whoever opens or makes a store is told."""
+"""No room, or no writing: the lander waits with one notice, whoever opens or makes a store is told."""
 
 import shutil
 import subprocess
@@ -81,6 +81,62 @@ def test_a_full_disk_is_waited_for_with_one_notice(tmp_path: Path) -> None:
         pytest.skip("no small disk can be mounted here")
     room = tmp_path / "room"
     done = run_full("disk", room, "unshare", "-rm", "sh", "-c", MOUNT, str(room))
+    assert (done.stdout, done.stderr) == ("resumed\n", "")
+
+
+READONLY = """
+import os, subprocess, sys
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+from landing.batches import Landed
+from tests.landing.stand import Stand, land, lander_thread
+
+room = Path(sys.argv[2])
+stand = Stand(room / "home").furnish()
+job = stand.running()
+
+def mount(*words):
+    subprocess.run(words, check=True)
+
+def descriptors(name):
+    links = {fd: os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd") if fd.isdigit()
+             and os.path.lexists(f"/proc/self/fd/{fd}")}
+    return [int(fd) for fd, target in links.items() if target == str(stand.home / name)]
+
+with lander_thread(stand.home) as thread:
+    assert thread.ask(land(job, 1, [(job.job, 1, "a")])) is Landed.LANDED
+    open_files = descriptors("store.db-wal")
+    assert open_files
+    kept = [os.dup(fd) for fd in open_files]
+    mount("mount", "--bind", str(room), str(room))
+    mount("mount", "-o", "remount,ro,bind", str(room))
+    closed = os.open(stand.home / "store.db-wal", os.O_RDONLY)
+    for fd in open_files:
+        os.dup2(closed, fd)
+    reply = thread.post(land(job, 2, [(job.job, 2, "b")]))
+    notice = thread.notices.get(timeout=20)
+    assert notice.code == "store_readonly" and "read-only" in notice.text and not notice.fatal, notice
+    os.chdir("/")
+    os.close(closed)
+    for fd, before in zip(open_files, kept):
+        os.dup2(before, fd)
+    mount("umount", "-l", str(room))
+    assert reply.get(timeout=20) is Landed.LANDED
+    assert thread.notices.empty()
+assert [seq for _, seq, _ in stand.notes()] == [1, 2]
+print("resumed")
+"""
+
+
+def test_a_disk_mounted_read_only_under_way_is_waited_for_with_one_notice(tmp_path: Path) -> None:
+    """K1: what was open for writing fails its writes, as it does when a disk is taken out of service."""
+    if not can_mount(tmp_path):
+        pytest.skip("nothing can be mounted here")
+    room = tmp_path / "room"
+    room.mkdir()
+    prefix = ["unshare", "-rm", "sh", "-c", MOUNT, str(room)]
+    command = [*prefix, sys.executable, "-c", READONLY, str(ROOT), str(room)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
     assert (done.stdout, done.stderr) == ("resumed\n", "")
 
 

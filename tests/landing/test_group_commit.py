@@ -11,10 +11,11 @@ import pytest
 from landing.batches import Landed, LanderRaised
 from landing.connect import open_reader, store_path
 from landing.errors import JobNotFound, StoreError
+from landing.faults import POINTS
 from landing.finish import Finished
 from landing.jobs import Claim, Enqueue, Renew
 from landing.lander import Raised
-from landing.transaction import CommitLost, Transaction
+from landing.transaction import CommitLost, Refused, Transaction
 from policies.priority import in_claim_order
 from tests.landing.stand import (
     KINDS,
@@ -268,3 +269,97 @@ def test_a_stuck_operation_does_not_hold_up_close(stand: Stand) -> None:
         assert entered.wait(PATIENCE)
         assert not thread.lander.close(0.01)
         opened.set()
+
+
+class Eight:
+    """Eight attempts, a batch each: the third lander raises, the fifth fills the disk, the sixth commits."""
+
+    def __init__(self, stand: Stand) -> None:
+        self.claimed = [stand.running("embed") for _ in range(8)]
+        self.calls: Counter[int] = Counter()
+
+    def batches(self) -> list[Any]:
+        return [land(one, 1, [(one.job, 1, "a")], self.lander) for one in self.claimed]
+
+    def lander(self, db: Any, view: Any, rows: list[Any]) -> None:
+        nth = self.claimed.index(view) + 1
+        self.calls[nth] += 1
+        keep_notes(db, view, rows)
+        if nth == 3:
+            raise ValueError("not this one")
+        if nth == 5:
+            db.execute("INSERT INTO notes VALUES (?, 2, zeroblob(1000000))", (view.job,))
+        if nth == 6:
+            db.execute("COMMIT")
+
+
+def test_of_eight_batches_exactly_the_right_ones_land_each_once(stand: Stand) -> None:
+    """K1, E5: the full disk is SQLite's own, and the fifth lands as soon as there is room."""
+    eight = Eight(stand)
+    with lander_thread(stand.home, monotonic=standing) as thread:
+        (pages,) = thread.lander._db.execute("PRAGMA page_count").fetchone()
+        with one_group(thread):
+            thread.lander._db.execute(f"PRAGMA max_page_count = {pages + 20}")
+            replies = [thread.post(batch) for batch in eight.batches()]
+        notice = thread.notices.get(timeout=PATIENCE)
+        assert (notice.code, notice.fatal) == ("store_full", False)
+        assert [seq for _, seq, _ in stand.notes()] == [1, 1, 1], "the first, the second, the fourth"
+        thread.lander._db.execute(f"PRAGMA max_page_count = {pages + 1000}")
+        answers = [reply.get(timeout=PATIENCE) for reply in replies]
+        assert thread.notices.empty()
+    assert [nth for nth, answer in enumerate(answers, 1) if answer is Landed.LANDED] == [1, 2, 4, 5, 7, 8]
+    causes = [answers[nth - 1].error.cause for nth in (3, 6)]
+    assert [type(cause) for cause in causes] == [ValueError, Refused]
+    jobs = [one.job for one in eight.claimed]
+    landed = [(jobs[nth - 1], 1) for nth in (1, 2, 4, 5, 7, 8)]
+    assert [(job, seq) for job, seq, _ in stand.notes()] == sorted([*landed, (jobs[4], 2)])
+    assert [stand.row(job)["landed_seq"] for job in jobs] == [1, 1, 0, 1, 1, 0, 1, 1]
+    assert eight.calls[3] == 2, "it ran once more, alone, before it counted"
+
+
+def test_a_batch_that_commits_behind_the_stores_back_is_refused_too(stand: Stand) -> None:
+    """K1: whoever finds the connection may not end its transaction either."""
+    first, second = stand.running("embed"), stand.running("embed")
+
+    def sly(db: Any, view: Any, rows: list[Any]) -> None:
+        keep_notes(db, view, rows)
+        db._tx.db.commit()
+
+    with lander_thread(stand.home, monotonic=standing) as thread:
+        with one_group(thread):
+            good = thread.post(land(first, 1, [(first.job, 1, "a")]))
+            bad = thread.post(land(second, 1, [(second.job, 1, "a")], sly))
+        assert good.get(timeout=PATIENCE) is Landed.LANDED
+        assert isinstance(bad.get(timeout=PATIENCE).error, LanderRaised)
+    assert stand.notes() == [(first.job, 1, "a")]
+    assert stand.row(second.job)["landed_seq"] == 0
+
+
+def test_fault_points_lie_around_each_operation_and_around_commit(stand: Stand) -> None:
+    """A22, K1: the names that a test may arm, in the order in which they are reached."""
+    claimed, points = stand.running(), list[str]()
+    with lander_thread(stand.home, monotonic=standing, reach=points.append) as thread:
+        with one_group(thread):
+            thread.post(land(claimed, 1, [(claimed.job, 1, "a")]))
+            last = thread.post(finish(claimed, last_seq=1))
+        assert last.get(timeout=PATIENCE) is Finished.HELD
+    applied = ["other.begin", "other.applied", "land.begin", "land.applied", "finish.begin", "finish.applied"]
+    committed = ["other.committed", "land.committed", "finish.committed"]
+    assert points == ["begin", *applied, "commit", *committed]
+    assert set(points) < set(POINTS)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_what_dies_between_commit_and_answer_is_not_redone(stand: Stand) -> None:
+    """K1: the group has happened; the lander ends, and the next start finds it landed."""
+    claimed = stand.running()
+
+    def reach(point: str) -> None:
+        if point == "land.committed":
+            raise RuntimeError(point)
+
+    with lander_thread(stand.home, reach=reach) as thread:
+        reply = thread.post(land(claimed, 1, [(claimed.job, 1, "a")]))
+        assert thread.notices.get(timeout=PATIENCE).code == "lander_died"
+    assert reply.empty()
+    assert stand.notes() == [(claimed.job, 1, "a")]

@@ -4,6 +4,7 @@ import fcntl
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -12,8 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from landing.connect import open_private, open_writer, store_path
-from landing.errors import MigrationChanged, SchemaNewer, StoreError, StoreFull
-from landing.migrate import INIT_LOCK, MigrateApp, create, migrate, only_comments, statements
+from landing.errors import MigrationChanged, SchemaNewer, StoreBusy, StoreError, StoreFull
+from landing.migrate import (
+    INIT_LOCK,
+    INIT_TRIES,
+    INIT_TRY_SECONDS,
+    MigrateApp,
+    create,
+    migrate,
+    only_comments,
+    statements,
+)
 from landing.snapshot import SCHEMA, snapshot, version
 from landing.transaction import Transaction
 from tests.landing.stand import START, Stand
@@ -73,6 +83,39 @@ def test_tables_are_made_under_the_init_lock(home: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr("landing.migrate.migrate", watched)
     create(home, START)
     assert held == [True]
+
+
+def test_a_lock_that_nobody_lets_go_is_not_waited_for_for_ever(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """K7: a stopped process may hold it."""
+    assert INIT_TRIES * INIT_TRY_SECONDS == 30
+    monkeypatch.setattr("landing.migrate.INIT_TRIES", 3)
+    home.mkdir()
+    with closing(os.fdopen(open_private(home / INIT_LOCK))) as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(StoreBusy) as refused:
+            create(home, START)
+    assert str(refused.value) == (
+        f"{home}/init.lock: another process has been making the store for too long;"
+        f" fuser {home}/init.lock says which"
+    )
+    create(home, START)
+
+
+def test_who_comes_while_the_tables_are_made_waits_for_it(home: Path) -> None:
+    """K7."""
+    home.mkdir()
+    held = os.fdopen(open_private(home / INIT_LOCK))
+    fcntl.flock(held, fcntl.LOCK_EX)
+    with closing(held), ThreadPoolExecutor(1) as pool:
+        made = pool.submit(create, home, START)
+        with pytest.raises(TimeoutError):
+            made.result(0.1)
+        fcntl.flock(held, fcntl.LOCK_UN)
+        made.result(20)
+    with snapshot(home) as db:
+        assert version(db) == SCHEMA
 
 
 def test_what_another_has_made_since_the_first_look_is_not_made_again(

@@ -1,12 +1,15 @@
 """What the death of a supervisor leaves behind, and what the next one makes of it."""
 
+import json
+
 import pytest
 
 from landing.batches import Landed
 from landing.finish import Finished
-from landing.runs import CloseRun, settle_orphans
+from landing.runs import CloseRun, OpenRun, dead_markers, settle_orphans
+from landing.snapshot import snapshot
 from landing.transaction import Transaction
-from policies.job import MICROS
+from policies.job import MICROS, State
 from policies.retry import judge
 from policies.transitions import Move
 from policies.verdict import Verdict
@@ -18,7 +21,8 @@ def test_runs_ascend_and_a_clean_end_leaves_nothing_to_recover(stand: Stand) -> 
     stand.write(CloseRun(stand.run))
     opened = stand.open_run()
     assert opened.run == stand.run + 1
-    assert (opened.recovered, opened.orphans) == (False, ())
+    assert (opened.recovered, opened.dead, opened.orphans) == (False, (), ())
+    assert stand.query("SELECT 1 FROM laneway_events WHERE name = 'recovered'") == []
     assert stand.query("SELECT clean, stopped_at FROM laneway_runs WHERE id = ?", stand.run) == [(1, START)]
 
 
@@ -134,6 +138,51 @@ def test_the_dead_runs_child_can_neither_land_nor_finish(stand: Stand) -> None:
     assert stand.notes() == []
 
 
+def test_a_recovery_leaves_one_event_that_says_what_became_of_each_job(stand: Stand) -> None:
+    """K9: what a later look can read back."""
+    queued, failed, cancelled = stand.running(), stand.running("once"), stand.running("scan")
+    stand.cancel(cancelled.job)
+    opened = stand.open_run()
+    assert (opened.dead, opened.orphans) == ((1,), (queued.job, failed.job, cancelled.job))
+    assert opened.now(State.FAILED) == (failed.job,)
+    ((run, detail),) = stand.query("SELECT run_id, detail FROM laneway_events WHERE name = 'recovered'")
+    assert run == opened.run
+    assert json.loads(detail) == {
+        "runs": [1],
+        "queued": [queued.job],
+        "failed": [failed.job],
+        "cancelled": [cancelled.job],
+    }
+
+
+def test_processes_that_were_found_are_kept_by_an_event_of_the_run_that_found_them(stand: Stand) -> None:
+    """K9."""
+    found = {"ended": (5, 6), "survivors": (7,)}
+    opened = stand.write(OpenRun(pid=7, boot="", version="", marker="m", judge=judge, leftovers=found))
+    ((run, detail),) = stand.query("SELECT run_id, detail FROM laneway_events WHERE name = 'leftovers'")
+    assert (run, json.loads(detail)) == (opened.run, {"ended": [5, 6], "survivors": [7]})
+
+
+def test_markers_are_those_of_runs_that_did_not_end_as_they_should(stand: Stand) -> None:
+    """K9: the first was clean, the second is found dead by the third, which is under way."""
+    stand.write(CloseRun(stand.run))
+    for marker in ("second", "third"):
+        stand.write(OpenRun(pid=7, boot="", version="", marker=marker, judge=judge))
+    with snapshot(stand.home) as db:
+        assert dead_markers(db) == {"second", "third"}
+
+
+def test_a_hundred_jobs_that_ended_with_their_run_hide_no_ready_one(stand: Stand) -> None:
+    """FIELD C15: more urgent, and all of them at their cap."""
+    dead = [stand.running("once").job for _ in range(121)]
+    ready = stand.enqueue("scan")
+    opened = stand.open_run()
+    assert opened.now(State.FAILED) == tuple(dead)
+    claimed = stand.look(run=opened.run).claimed
+    assert claimed is not None
+    assert claimed.job == ready
+
+
 def test_awake_time_before_the_death_still_counts(stand: Stand) -> None:
     """K5."""
     claimed = stand.running()
@@ -150,10 +199,10 @@ def test_a_sweep_never_touches_rows_of_its_own_run(stand: Stand) -> None:
     stand.tick(3600)
 
     class Sweep:
-        def apply(self, tx: Transaction) -> tuple[int, ...]:
+        def apply(self, tx: Transaction) -> dict[int, State]:
             return settle_orphans(tx, judge, run=stand.run)
 
-    assert stand.write(Sweep()) == ()
+    assert stand.write(Sweep()) == {}
     assert stand.row(claimed.job)["state"] == "running"
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from landing.connect import open_writer, store_path
-from landing.jobs import Claim
-from landing.sql import ask, attempt, queue, runs, schema
+from landing.jobs import WAKES, Claim
+from landing.sql import ask, attempt, control, prune, queue, runs, schema
 from landing.transaction import Transaction
 from policies.job import IN_FLIGHT
 from policies.priority import in_claim_order
@@ -18,8 +18,8 @@ from policies.transitions import TRANSITIONS
 from tests.landing.stand import START, Stand
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-MODULES = (queue, attempt, runs, ask, schema)
-FRAGMENTS = {"IN_FLIGHT", "JOB_COLUMNS", "WITH_HEADS"}
+MODULES = (queue, attempt, control, runs, prune, ask, schema)
+FRAGMENTS = {"ENDED", "ENDED_STATES", "IN_FLIGHT", "JOB_COLUMNS", "MAY_GO", "WITH_HEADS"}
 
 
 def statements() -> dict[str, str]:
@@ -67,7 +67,9 @@ HOT = [
         "NEXT_WAKE",
     ),
     *("ORPHANS", "CANCELS", "ADD_RECEIPT", "JOB", "JOBS", "JOBS_IN_STATE", "ATTEMPTS", "EVENTS", "PENDING"),
-    *("IN_FLIGHT_JOBS", "ENDED_SINCE", "LAST_RUN", "GROUP"),
+    *("IN_FLIGHT_JOBS", "ENDED_SINCE", "LAST_RUN", "GROUP", "RETRIED"),
+    *(name for name in statements() if name.startswith(("PRUNABLE", "DELETE_"))),
+    *("JOBS_TAGGED", "JOBS_OF_KIND", "WAKE_LOST"),
 ]
 
 
@@ -81,6 +83,26 @@ def test_no_statement_walks_a_whole_table_without_an_index(db: sqlite3.Connectio
 def walks_by_id(name: str) -> bool:
     """Newest first, with a LIMIT: the walk over ids ends after a page."""
     return name in {"JOBS", "LAST_RUN"}
+
+
+INDEXES = {
+    "JOBS_TAGGED": "laneway_jobs_tags (tag=? AND id<?)",
+    "JOBS_IN_STATE": "laneway_jobs_states (state=? AND id<?)",
+    "JOBS_OF_KIND": "laneway_jobs_kinds (kind=? AND id<?)",
+    "PRUNABLE": "laneway_jobs_ended (kind=? AND state=? AND finished_at<?)",
+    "PRUNABLE_COUNT": "laneway_jobs_ended (kind=? AND state=? AND finished_at<?)",
+    "PRUNABLE_TAGGED": "laneway_jobs_tags (tag=?)",
+    "WAKE_DUE": "laneway_jobs_wakes (wake_at<?)",
+    "WAKE_LOST": "laneway_jobs_wakes (wake_at>?)",
+    "DELETE_RUNS": "laneway_attempts_runs (run_id=?)",
+    "DELETE_JOBLESS_EVENTS": "laneway_events_jobless (at<?)",
+}
+
+
+@pytest.mark.parametrize("name", INDEXES)
+def test_a_page_of_jobs_and_what_may_go_are_found_by_their_index(db: sqlite3.Connection, name: str) -> None:
+    """C97, U33: whatever the size of the table."""
+    assert INDEXES[name] in "; ".join(plan(db, statements()[name]))
 
 
 def fill(db: sqlite3.Connection, state: str, depth: int) -> None:
@@ -114,6 +136,18 @@ def test_a_claim_costs_the_same_at_any_depth(stand: Stand, db: sqlite3.Connectio
     fill(db, "queued", 5000)
     fill(db, "pending", 5000)
     assert steps_of_a_claim(db) <= shallow * 1.1
+
+
+def test_a_claim_costs_the_same_however_many_rows_are_due(stand: Stand, db: sqlite3.Connection) -> None:
+    """K14: 100,000 jobs whose backoff ends in one instant."""
+    stand.enqueue("embed")
+    stand.enqueue("scan")
+    fill(db, "pending", WAKES)
+    db.execute("UPDATE laneway_jobs SET wake_at = ?", (START,))
+    few = steps_of_a_claim(db)
+    fill(db, "pending", 5 * WAKES)
+    db.execute("UPDATE laneway_jobs SET wake_at = ?", (START,))
+    assert steps_of_a_claim(db) <= few * 1.1
 
 
 def test_control_tables_are_named_nowhere_else() -> None:

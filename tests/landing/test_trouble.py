@@ -3,20 +3,23 @@
 import os
 import queue
 import resource
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from landing.batches import Landed
 from landing.connect import open_writer, store_path
 from landing.errors import StoreBroken, StoreBusy
+from landing.faults import COMMIT, trouble
 from landing.jobs import Enqueue
 from landing.lander import Lander, Raised
 from landing.snapshot import wal_size
 from landing.transaction import Transaction
-from tests.landing.stand import PATIENCE, Gate, Stand, Thread, lander_thread
+from tests.landing.stand import PATIENCE, Gate, Stand, Thread, keep_notes, land, lander_thread
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 ENQUEUE = Enqueue(kind="embed", payload="{}")
@@ -49,7 +52,7 @@ def test_a_locked_store_is_waited_for_with_one_notice(stand: Stand, locked: tupl
     tries = Tries(thread.lander)
     replies = [thread.post(ENQUEUE) for _ in range(3)]
     notice = thread.notices.get(timeout=PATIENCE)
-    assert (notice.code, notice.fatal) == ("database_error", False)
+    assert (notice.code, notice.fatal) == ("store_busy", False)
     assert "kept the store locked" in notice.text
     assert "going on by itself when it can" in notice.text
     tries.wait_for(6)
@@ -82,6 +85,69 @@ def test_when_closing_has_run_out_of_patience_the_waiting_ends(locked: tuple[Thr
     answer = reply.get(timeout=PATIENCE)
     assert isinstance(answer, Raised)
     assert isinstance(answer.error, StoreBusy)
+
+
+def test_a_store_made_read_only_is_waited_for_with_one_notice(
+    stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """K1: no attempt fails of it."""
+    monkeypatch.setattr("landing.lander.WAITS", (0.01,))
+    claimed = stand.running()
+    with lander_thread(stand.home) as thread:
+        thread.ask(ENQUEUE)
+        thread.lander._db.execute("PRAGMA query_only = ON")
+        tries = Tries(thread.lander)
+        replies = [thread.post(land(claimed, 1, [(claimed.job, 1, "a")])), thread.post(ENQUEUE)]
+        notice = thread.notices.get(timeout=PATIENCE)
+        assert (notice.code, notice.fatal) == ("store_readonly", False)
+        assert "read-only" in notice.text
+        tries.wait_for(5)
+        assert thread.notices.empty()
+        thread.lander._db.execute("PRAGMA query_only = OFF")
+        assert replies[0].get(timeout=PATIENCE) is Landed.LANDED
+        assert replies[1].get(timeout=PATIENCE).outcome == "created"
+        assert thread.notices.empty()
+    assert stand.notes() == [(claimed.job, 1, "a")]
+
+
+def test_a_lander_that_swallows_it_lands_nothing_while_the_store_is_read_only(
+    stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """K1: the store's own trouble is never the lander's fault."""
+    monkeypatch.setattr("landing.lander.WAITS", (0.01,))
+    claimed = stand.running()
+
+    def careless(db: Any, view: Any, rows: Any) -> None:
+        db._tx.db.execute(f"PRAGMA query_only = {'OFF' if mended.is_set() else 'ON'}")
+        with suppress(Exception):
+            keep_notes(db, view, rows)
+
+    mended = threading.Event()
+    monkeypatch.setattr("landing.guard.refusal", lambda *_: None)
+    with lander_thread(stand.home) as thread:
+        reply = thread.post(land(claimed, 1, [(claimed.job, 1, "a")], careless))
+        assert thread.notices.get(timeout=PATIENCE).code == "store_readonly"
+        mended.set()
+        thread.lander._db.execute("PRAGMA query_only = OFF")
+        assert reply.get(timeout=PATIENCE) is Landed.LANDED
+    assert stand.notes() == [(claimed.job, 1, "a")]
+
+
+def test_a_second_kind_of_trouble_is_named_too(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+    """K1: one warning each, until something lands again."""
+    monkeypatch.setattr("landing.lander.WAITS", (0.01,))
+    kinds = iter(["full", "full", "readonly", "full", "readonly"])
+
+    def reach(point: str) -> None:
+        if point == COMMIT and (kind := next(kinds, None)) is not None:
+            raise trouble(kind)
+
+    with lander_thread(stand.home, reach=reach) as thread:
+        assert thread.ask(ENQUEUE).outcome == "created"
+        codes = [thread.notices.get(timeout=PATIENCE).code for _ in range(2)]
+        assert thread.notices.empty()
+    assert codes == ["store_full", "store_readonly"]
+    assert len(stand.query("SELECT id FROM laneway_jobs")) == 1
 
 
 class Counting:
@@ -137,7 +203,7 @@ def test_an_input_output_error_at_commit_ends_the_lander_and_nothing_is_redone(s
             reply = thread.post(counting)
             notice = thread.notices.get(timeout=PATIENCE)
             thread.lander._thread.join(PATIENCE)
-    assert (notice.code, notice.fatal) == ("database_error", True)
+    assert (notice.code, notice.fatal) == ("store_broken", True)
     assert "disk I/O error" in notice.text
     assert counting.times == 1
     assert reply.empty()
@@ -149,7 +215,7 @@ def test_an_input_output_error_while_the_wal_is_folded_back_ends_the_lander_too(
     stand: Stand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """K1, K8."""
-    monkeypatch.setattr("landing.lander.CHECKPOINT_BYTES", 0)
+    monkeypatch.setattr("landing.wal.FOLD_BYTES", 0)
     gate = Gate()
     with lander_thread(stand.home) as thread:
         thread.ask(ENQUEUE)
@@ -176,7 +242,7 @@ def test_no_room_to_fold_the_wal_back_is_no_reason_to_stop(
 ) -> None:
     """K1, K8: it is tried again after the next group."""
     path = store_path(stand.home)
-    monkeypatch.setattr("landing.lander.CHECKPOINT_BYTES", 0)
+    monkeypatch.setattr("landing.wal.FOLD_BYTES", 0)
     with lander_thread(stand.home) as thread:
         file_limit(1_000_000)
         while wal_size(path) < 500_000:
@@ -199,7 +265,7 @@ def test_a_damaged_store_ends_the_lander_with_a_fatal_notice(stand: Stand) -> No
     with lander_thread(stand.home) as thread:
         thread.post(ENQUEUE)
         notice = thread.notices.get(timeout=PATIENCE)
-        assert (notice.code, notice.fatal) == ("database_error", True)
+        assert (notice.code, notice.fatal) == ("store_broken", True)
         assert "malformed" in notice.text
 
 

@@ -1,17 +1,20 @@
 """What people ask of a store is what was written to it, and never too much of it."""
 
 from contextlib import closing
+from importlib.resources import files
+from inspect import isfunction
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from landing import views
-from landing.connect import open_writer, store_path
+from landing.connect import make_home, open_writer, store_path
 from landing.errors import JobNotFound
 from landing.ledger import Report
 from landing.snapshot import snapshot
 from landing.transaction import Transaction
-from policies.job import MICROS, Outcome
+from policies.job import ENDED, MICROS, Outcome, State
 from policies.transitions import Move
 from policies.verdict import Verdict
 from tests.landing.stand import START, Stand
@@ -76,6 +79,81 @@ def test_jobs_are_listed_newest_first_by_page_state_and_kind(stand: Stand) -> No
     assert listed(state="cancelled", kind="scan") == [1]
     assert listed(kind="embed") == [2, 0]
     assert listed(kind="nobody") == listed(state="nowhere") == []
+
+
+def test_jobs_are_listed_by_tag_and_what_else_is_asked_for(stand: Stand) -> None:
+    """C95."""
+    asked = [("embed", "a"), ("scan", "a"), ("embed", "b"), ("embed", "a"), ("embed", None)]
+    ids = [stand.enqueue(kind, tag=tag) for kind, tag in asked]
+    stand.cancel(ids[0])
+
+    def listed(**filters: Any) -> list[int]:
+        return [ids.index(row["id"]) for row in see(stand, views.jobs, **filters)]
+
+    assert listed(tag="a") == [3, 1, 0]
+    assert listed(tag="a", before=ids[3], limit=1) == [1]
+    assert listed(tag="a", kind="embed") == [3, 0]
+    assert listed(tag="a", kind="embed", state="queued") == [3]
+    assert listed(tag="b", state="cancelled") == listed(tag="none") == []
+
+
+@pytest.fixture
+def first_schema(home: Path) -> Stand:
+    """A store as the first version left it: one kind, one queued job with a tag."""
+    script = files("landing").joinpath("migrations/0001.sql").read_text("utf-8")
+    make_home(home)
+    with closing(open_writer(store_path(home))) as db:
+        db.executescript(script)
+        db.execute("INSERT INTO laneway_meta VALUES ('schema', '1')")
+        db.execute("INSERT INTO laneway_kinds VALUES ('embed', 'app', '{}', 1)")
+        db.execute("INSERT INTO laneway_groups VALUES (1, 'embed', 50, '', 0)")
+        db.execute("INSERT INTO laneway_runs VALUES (1, 7, 'boot', '0', 'm', 1, 2, 1, 0)")
+        db.execute(
+            "INSERT INTO laneway_jobs"
+            " (kind, tag, state, group_id, priority, payload, created_at, waiting_since)"
+            " VALUES ('embed', 't', 'queued', 1, 50, '{}', 1, 1)"
+        )
+    return Stand(home)
+
+
+VIEWS: list[tuple[Any, dict[str, Any]]] = [
+    *[(view, {}) for view in (views.counts, views.kinds, views.last_run, views.in_flight, views.waiting)],
+    *[(view, {}) for view in (views.pending, views.jobs, views.data_version, views.free_bytes)],
+    *[(view, {"job_id": 1}) for view in (views.job, views.attempts, views.events)],
+    *[(views.jobs, {name: value}) for name, value in (("tag", "t"), ("kind", "embed"), ("state", "queued"))],
+    *[(views.prunable, {"before": 9, "states": ENDED, "tag": tag}) for tag in (None, "t")],
+    (views.ended_since, {"since": 0}),
+    (views.has_migrated, {"app": "app"}),
+]
+
+
+@pytest.mark.parametrize(
+    ("view", "args"), VIEWS, ids=[f"{v.__name__} {sorted(a)}{n}" for n, (v, a) in enumerate(VIEWS)]
+)
+def test_every_view_works_on_a_store_of_the_first_schema(
+    first_schema: Stand, view: Any, args: dict[str, Any]
+) -> None:
+    """C97: a store that no newer supervisor has opened yet."""
+    found = see(first_schema, view, **args)
+    if view is views.jobs:
+        assert [row["id"] for row in found] == [1]
+    assert found is not None
+
+
+def test_every_view_is_asked_on_the_first_schema() -> None:
+    """C97: a new view is in the list."""
+    helpers = {"rows", "page_of", "mapping", "shown", "shown_json", "whole", "as_id"}
+    every = {name for name, value in vars(views).items() if isfunction(value)} - helpers
+    assert every == {view.__name__ for view, _ in VIEWS}
+
+
+def test_what_may_go_is_counted_to_a_bound(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+    """C97."""
+    for _ in range(3):
+        stand.finish(stand.running())
+    monkeypatch.setattr(views, "MOST_PRUNABLE", 2)
+    assert see(stand, views.prunable, stand.now + 1, ENDED) == 2
+    assert see(stand, views.prunable, stand.now + 1, {State.FAILED}) == 0
 
 
 @pytest.mark.parametrize(("asked", "given"), [(0, 1), (-7, 1), (1000, 1000), (10**9, 1000)])

@@ -1,13 +1,18 @@
 """The WAL is folded back by the lander, between groups, and by nobody else."""
 
+import queue
+import re
 from contextlib import closing
 from typing import Any
 
+import pytest
+
 from landing.connect import open_reader, open_writer, store_path
-from landing.lander import CHECKPOINT_BYTES, RESTART_BYTES
+from landing.faults import CHECKPOINT, trouble
 from landing.snapshot import wal_size
 from landing.transaction import Transaction
-from tests.landing.stand import PATIENCE, Stand, lander_thread
+from landing.wal import CUT_BYTES, FOLD_BYTES
+from tests.landing.stand import PATIENCE, Stand, lander_thread, wait_for
 
 MEGA = 1 << 20
 
@@ -46,13 +51,68 @@ def test_a_reader_that_pins_an_old_snapshot_does_not_hold_the_lander_up(stand: S
         with closing(open_reader(path)) as reader:
             reader.execute("BEGIN")
             reader.execute("SELECT COUNT(*) FROM notes").fetchall()
-            while wal_size(path) <= RESTART_BYTES + 8 * MEGA:
+            while wal_size(path) <= CUT_BYTES + 8 * MEGA:
                 assert thread.ask(Overwrite(8 * MEGA)) is None
             pinned = wal_size(path)
         for _ in range(3):
             assert thread.ask(Overwrite(MEGA)) is None
-        assert pinned > RESTART_BYTES
-        assert wal_size(path) < CHECKPOINT_BYTES
+        assert pinned > CUT_BYTES
+        assert wal_size(path) < FOLD_BYTES
+
+
+class Pinned:
+    """A reader that keeps the snapshot of the moment open."""
+
+    def __init__(self, stand: Stand) -> None:
+        self.db = open_reader(store_path(stand.home))
+        self.db.execute("BEGIN")
+        self.db.execute("SELECT COUNT(*) FROM notes").fetchall()
+
+
+def test_a_wal_that_a_reader_pins_is_told_once_and_shrinks_when_the_reader_lets_go(
+    stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """K8: by the lander's own doing, also when nothing more lands; the next pin is told again."""
+    for name, megabytes in (("FOLD_BYTES", 4), ("CUT_BYTES", 8), ("PINNED_BYTES", 16)):
+        monkeypatch.setattr(f"landing.wal.{name}", megabytes * MEGA)
+    monkeypatch.setattr("landing.lander.FOLD_SECONDS", 0.02)
+    path = store_path(stand.home)
+    with lander_thread(stand.home) as thread:
+        for _ in range(2):
+            with closing(Pinned(stand).db):
+                while wal_size(path) < 20 * MEGA:
+                    assert thread.ask(Overwrite(2 * MEGA)) is None
+                notice = thread.notices.get(timeout=PATIENCE)
+                assert (notice.code, notice.fatal) == ("wal_pinned", False)
+                assert re.search(r"grown to 1[6-9] MiB: a reader keeps an old snapshot", notice.text)
+                assert thread.ask(Overwrite(2 * MEGA)) is None
+                assert thread.notices.empty()
+            wait_for(lambda: wal_size(path) == 0)
+        assert thread.ask(Overwrite(1)) is None
+        assert thread.notices.empty()
+
+
+def test_a_full_disk_while_the_wal_is_folded_back_at_leisure_is_no_trouble(
+    stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """K1, K8: nothing waits for it; it is tried again."""
+    monkeypatch.setattr("landing.wal.FOLD_BYTES", 0)
+    monkeypatch.setattr("landing.lander.FOLD_SECONDS", 0.01)
+    tries: queue.SimpleQueue[str] = queue.SimpleQueue()
+    kinds = iter(["full", "readonly", "full"])
+
+    def reach(point: str) -> None:
+        if point == CHECKPOINT:
+            tries.put(point)
+            if (kind := next(kinds, None)) is not None:
+                raise trouble(kind)
+
+    with lander_thread(stand.home, reach=reach) as thread:
+        assert thread.ask(Overwrite(MEGA)) is None
+        for _ in range(4):
+            tries.get(timeout=PATIENCE)
+        wait_for(lambda: wal_size(store_path(stand.home)) == 0)
+        assert thread.notices.empty()
 
 
 def test_writers_from_outside_do_not_fold_it_back(stand: Stand) -> None:

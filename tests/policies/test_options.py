@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.options import FRAME_LIMIT, OPTION_NAMES, Options, complaint_about, options_from
+from policies.job import ENDED
+from policies.options import FRAME_LIMIT, OPTION_NAMES, Options, complaint_about, options_from, retention
 
 DEFAULTS = {
     "batch_rows": 256,
@@ -24,6 +25,8 @@ DEFAULTS = {
     "priority": 50,
     "env": (),
     "nice": 10,
+    "keep_done": 0.0,
+    "keep_failed": 0.0,
 }
 BAD: list[tuple[str, Any]] = [
     *[
@@ -35,7 +38,10 @@ BAD: list[tuple[str, Any]] = [
     ("batch_bytes", FRAME_LIMIT + 1),
     *[
         (name, bad)
-        for name in ("batch_deadline", "start_deadline", "job_deadline", "grace", "backoff", "backoff_max")
+        for name in (
+            *("batch_deadline", "start_deadline", "job_deadline", "grace", "backoff", "backoff_max"),
+            *("keep_done", "keep_failed"),
+        )
         for bad in (-0.1, float("nan"), float("inf"), 1e10, "5", True, None)
     ],
     *[("priority", bad) for bad in (1.0, "10", True, None, 10**10, -(10**10))],
@@ -56,6 +62,8 @@ GOOD: list[tuple[str, Any]] = [
     ("retry_safe", False),
     ("resume", "restart"),
     ("resume", "checkpoint"),
+    ("keep_done", 30 * 86_400),
+    ("keep_failed", 0.5),
 ]
 
 
@@ -91,6 +99,23 @@ def test_the_frame_limit_is_the_wires_own() -> None:
     from ipc import messages
 
     assert FRAME_LIMIT == messages.FRAME_LIMIT == 8 << 20
+
+
+def test_nothing_is_pruned_by_default() -> None:
+    """U33."""
+    assert retention(Options()) == {}
+
+
+def test_what_is_kept_for_a_time_is_named_by_its_end_states() -> None:
+    """U33: each end state is in exactly one of the two."""
+    kept = retention(Options(keep_done=3, keep_failed=5.5))
+    assert {frozenset(map(str, states)): seconds for states, seconds in kept.items()} == {
+        frozenset({"done", "skipped", "cancelled"}): 3,
+        frozenset({"failed", "failed_optional"}): 5.5,
+    }
+    assert sorted(state for states in kept for state in states) == sorted(ENDED)
+    assert list(retention(Options(keep_failed=1)).values()) == [1]
+    assert list(retention(Options(keep_done=1)).values()) == [1]
 
 
 def test_all_complaints_come_at_once() -> None:

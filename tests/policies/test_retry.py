@@ -77,6 +77,12 @@ def test_what_the_half_says_wins_over_the_list() -> None:
     assert fail == Verdict(Move.FAIL, "failed", counts=True)
 
 
+def test_an_optional_failure_ends_as_one_whatever_is_left() -> None:
+    """A31, U1, U6."""
+    optional = verdict("failed", LISTED, disposition=Disposition.OPTIONAL, bases=("Fail", "OSError"))
+    assert optional == Verdict(Move.FAIL_OPTIONAL, "failed_optional", counts=True)
+
+
 def test_retry_waits_as_long_as_it_asked_for() -> None:
     """U6."""
     ask = {"disposition": Disposition.RETRY}
@@ -143,7 +149,7 @@ def test_every_verdict_leads_out_of_flight_and_only_a_backoff_has_a_time(
     assert allows(given.move, "running")
     assert (given.wake_at is not None) == (given.move is Move.BACK_OFF)
     if given.counts and failures + 1 >= options.max_attempts:
-        assert given.move is Move.FAIL
+        assert given.move in {Move.FAIL, Move.FAIL_OPTIONAL}
 
 
 def test_the_backoff_doubles_to_its_cap() -> None:

@@ -5,12 +5,13 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from landing import views
-from landing.jobs import Enqueue, Register
+from landing.jobs import Enqueue
 from landing.snapshot import snapshot
 from landing.store import Store
 from policies.payload import payload_text
@@ -20,6 +21,8 @@ from supervisor.run.serve import Served, serve
 from supervisor.settings.values import Settings
 
 GALLERY = str(Path(__file__).with_name("gallery.py"))
+MEASURED = 'env = ["COVERAGE_PROCESS_CONFIG"]\n'
+"""Settings by which real children are measured too: their environment is pruned of all else."""
 
 
 def wait_for(fact: Callable[[], Any], seconds: float = 20.0) -> Any:
@@ -37,12 +40,16 @@ class House:
     def __init__(self, folder: Path, workers: int = 2, app: str = GALLERY) -> None:
         self.home = folder / "home"
         self.app = app
-        self.settings = Settings(home=self.home, app=app, max_workers=workers, folder=folder)
+        (folder / "supervisor.toml").write_text(f"[defaults]\n{MEASURED}")
+        defaults = tomllib.loads(MEASURED)
+        self.settings = Settings(
+            home=self.home, app=app, max_workers=workers, folder=folder, defaults=defaults
+        )
         self.application = load_application(self.settings)
         self.events: list[events.Event] = []
         self.store = Store(self.home, sensors.now_micros, create_missing=True)
-        for name, kinds in self.application.declarations():
-            self.store.write(Register(name, kinds))
+        for register in self.application.declarations():
+            self.store.write(register)
 
     def enqueue(self, kind: str, payload: Any = None, **options: Any) -> int:
         return self.store.write(Enqueue(kind=kind, payload=payload_text(payload or {}), options=options)).id

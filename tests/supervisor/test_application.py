@@ -67,9 +67,28 @@ def test_each_kind_has_the_profile_of_its_own_children(tmp_path: Path) -> None:
 
 def test_declarations_carry_the_limits_after_settings(tmp_path: Path) -> None:
     application = loaded(tmp_path, EMBED, "app_declared", kinds={"embed": {"max_attempts": 9}})
-    declared = dict(application.declarations())
+    declared = {one.app: one.kinds for one in application.declarations()}
     assert declared["notes"]["embed"] == Options(nice=5, env=("HF_HOME",), max_attempts=9)
     assert declared["laneway"].keys() == {"vault_sync"}
+
+
+def test_declarations_name_the_lanes_that_can_discard(tmp_path: Path) -> None:
+    """K4: so that a retry knows without the application."""
+    text = f"{EMBED}\n@embed.discard\ndef forget(db, job): ...\n"
+    application = loaded(tmp_path, text, "app_discarding")
+    assert {one.app: one.discards for one in application.declarations()} == {
+        "notes": frozenset({"embed"}),
+        "laneway": frozenset(),
+    }
+
+
+def test_a_lane_has_one_discard_that_takes_db_and_job(tmp_path: Path) -> None:
+    """K4."""
+    twice = f"{EMBED}\n@embed.discard\ndef once(db, job): ...\n@embed.discard\ndef again(db, job): ...\n"
+    assert "lane 'embed' has a discard already" in complaints(tmp_path, twice, "app_twice")[0]
+    wrong = f"{EMBED}\n@embed.discard\ndef forget(db): ...\n"
+    said = complaints(tmp_path, wrong, "app_wrong")[0]
+    assert "the discard of lane 'embed' must take (db, job), not (db)" in said
 
 
 def test_the_built_in_lanes_can_be_all_there_is(tmp_path: Path) -> None:

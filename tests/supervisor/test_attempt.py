@@ -7,19 +7,25 @@ import pytest
 from msgspec import Raw
 
 from ipc.errors import ProtocolError
-from ipc.messages import WINDOW_BATCHES, Batch, Failed, ResumePoint
+from ipc.messages import UNIT_ROWS, WINDOW_BATCHES, Batch, Failed, ResumePoint
+from landing.batches import Discard
 from landing.jobs import Claimed
+from landing.ledger import Report
 from policies import deadlines
 from policies.deadlines import Clock, Overdue
 from policies.job import Disposition, Outcome
 from policies.options import Options
+from policies.transitions import Move
+from policies.verdict import Verdict
+from supervisor.api import Lane
 from supervisor.attempt.ending import Ending, raised, refused, timed_out
+from supervisor.attempt.receipt import named
 from supervisor.attempt.state import Attempt, with_own_limits
-from supervisor.attempt.view import JobView, point_for
+from supervisor.attempt.view import JobView, discard_for, point_for
 
 CLAIMED = Claimed(
     job=1, attempt=1, number=1, fence="f", kind="k", payload="{}", key=None, failures=0, landed_seq=5,
-    mark=None, skip=0, digest=b"", awake=0.0, options={},
+    landed_rows=9, discards=False, mark=None, skip=0, digest=b"", awake=0.0, options={},
 )  # fmt: skip
 
 
@@ -68,6 +74,8 @@ def test_more_rows_than_allowed_are_refused_before_they_are_decoded() -> None:
     with pytest.raises(ProtocolError, match="rows"):
         attempt(batch_rows=4).take(batch(6, count=5), 1.0)
     attempt(batch_rows=4, resume="checkpoint").take(batch(6, count=5), 1.0)
+    with pytest.raises(ProtocolError, match=f"{UNIT_ROWS} are allowed"):
+        attempt(batch_rows=4, resume="checkpoint").take(batch(6, count=UNIT_ROWS + 1), 1.0)
 
 
 def test_more_batches_or_bytes_than_credit_are_refused() -> None:
@@ -155,6 +163,61 @@ def replace_message(message: Failed, **changes: Any) -> Failed:
     import msgspec
 
     return msgspec.structs.replace(message, **changes)
+
+
+def test_a_failure_that_was_declared_optional_is_told_in_its_own_words() -> None:
+    """A31, U6."""
+    ending = raised(Failed(6, "optional", "", "Fail", "no such page"))
+    assert (ending.outcome, ending.disposition) == (Outcome.FAILED, Disposition.OPTIONAL)
+    verdict = named(
+        Verdict(Move.FAIL_OPTIONAL, "failed_optional"), Report(outcome=Outcome.FAILED, error=ending.error)
+    )
+    assert verdict == Verdict(Move.FAIL_OPTIONAL, "Fail: no such page")
+
+
+def test_what_was_judged_is_not_listened_to_any_more() -> None:
+    """K2, U9: by its own word or not; a batch that is read after it changes nothing."""
+    for ending in (timed_out(Overdue(Clock.JOB, 1.0, 0.0)), Ending(outcome=Outcome.DONE, by_word=True)):
+        one = attempt()
+        assert one.listening
+        one.end(ending)
+        assert not one.listening
+
+
+def forget(db: Any, job: Any) -> None:
+    """A lane's discard."""
+
+
+@pytest.mark.parametrize(
+    ("resume", "asked", "landed", "has", "runs"),
+    [
+        ("replay", False, 9, True, False),
+        ("replay", True, 9, True, True),
+        ("checkpoint", True, 9, True, True),
+        ("restart", False, 9, True, True),
+        ("restart", False, 0, True, False),
+        ("restart", True, 9, True, True),
+        ("restart", False, 9, False, False),
+        ("restart", True, 9, False, False),
+    ],
+)
+def test_what_earlier_attempts_landed_goes_when_an_attempt_starts_over(
+    resume: str, asked: bool, landed: int, has: bool, runs: bool
+) -> None:
+    """K4: at every attempt of a `restart` lane, or when a retry asked for it."""
+    lane: Lane[Any, Any] = Lane("k", lambda *_: None, {}, forget=forget if has else None)
+    claimed, view = replace(CLAIMED, discards=asked, landed_rows=landed), JobView(1, "k", {}, None, 1)
+    assert discard_for(claimed, resume, lane, view) == (Discard(forget, view) if runs else None)
+
+
+def test_rows_that_must_go_never_stay_because_the_lane_lost_its_discard() -> None:
+    """K4."""
+    lane: Lane[Any, Any] = Lane("k", lambda *_: None, {})
+    view = JobView(1, "k", {}, None, 1)
+    discard = discard_for(replace(CLAIMED, discards=True), "replay", lane, view)
+    assert discard is not None
+    with pytest.raises(LookupError, match="lane 'k' has no discard any more"):
+        discard.fn(None, view)
 
 
 def test_a_clock_that_ran_out_says_for_how_long_nothing_came() -> None:

@@ -1,7 +1,8 @@
-"""The store from outside a supervisor: enqueue, look, cancel, wait."""
+"""The store from outside a supervisor: enqueue, look, wait, cancel, retry, prune."""
 
 import os
 import socket
+import sqlite3
 import threading
 from pathlib import Path
 
@@ -205,8 +206,6 @@ def test_a_waiting_job_is_cancelled_at_once_and_for_good(tmp_path: Path) -> None
 
 
 def test_a_done_job_cannot_be_cancelled(tmp_path: Path) -> None:
-    import sqlite3
-
     client = Client(tmp_path, notes())
     client.enqueue("embed")
     with sqlite3.connect(store_path(tmp_path)) as db:
@@ -239,3 +238,50 @@ def test_a_client_leaves_nothing_open(tmp_path: Path) -> None:
     client.cancel(1)
     client.wait([1], timeout=1)
     assert set(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_cancelled_job_is_retried_and_a_waiting_one_skipped(tmp_path: Path) -> None:
+    """A33, A34, A35: the command line calls the same."""
+    client = Client(tmp_path, notes())
+    client.enqueue_many("embed", range(2))
+    with pytest.raises(InvalidTransition, match="job #1 is queued and cannot be retried"):
+        client.retry(1)
+    client.cancel(1)
+    assert client.retry(1).state == "queued"
+    assert Client(tmp_path).job(1)["state"] == "queued"
+    assert client.skip(2).state == "skipped"
+    with pytest.raises(InvalidTransition, match="job #2 is skipped and cannot be retried"):
+        client.retry(2)
+    with pytest.raises(JobNotFound):
+        client.skip(3)
+
+
+def test_what_cannot_be_changed_is_answered_beside_what_was(tmp_path: Path) -> None:
+    client = Client(tmp_path, notes())
+    client.enqueue_many("embed", range(3))
+    client.skip(2)
+    answers = client.cancel_many([1, 2, 3, 4])
+    assert [getattr(one, "state", None) for one in answers] == ["cancelled", None, "cancelled", None]
+    assert [str(answers[n]) for n in (1, 3)] == ["job #2 is skipped and cannot be cancelled", "no job #4"]
+    assert [one.state for one in client.retry_many([3, 1])] == ["queued", "queued"]
+
+
+def test_a_prune_takes_what_ended_long_enough_ago(tmp_path: Path) -> None:
+    """B26, U33: failed jobs stay unless they are named."""
+    client = Client(tmp_path, notes())
+    client.enqueue_many("embed", range(5))
+    for job in (1, 2):
+        client.cancel(job)
+    client.skip(3)
+    with sqlite3.connect(store_path(tmp_path)) as db:
+        db.execute("UPDATE laneway_jobs SET finished_at = finished_at - 3600000000 WHERE id = 1")
+        db.execute("UPDATE laneway_jobs SET state = 'failed', finished_at = created_at WHERE id = 4")
+    db.close()
+    assert client.prunable(60) == 1
+    assert client.prune(60).jobs == 1
+    assert client.prunable(0, states=["cancelled"]) == 1
+    assert client.prune(0, tag="none").jobs == 0
+    assert (client.prune(0).jobs, [row["id"] for row in client.jobs()]) == (2, [5, 4])
+    assert client.prune(0, states=["failed"], kind="embed").jobs == 1
+    with pytest.raises(ValueError, match="lost"):
+        client.prune(0, states=["lost"])

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.cli.doctor import disk_finding, file_system, has_wal_reset_bug, sqlite_finding
+from landing.disk import file_system
+from supervisor.cli.doctor import disk_finding, has_wal_reset_bug, leftovers_finding, sqlite_finding
 from supervisor.client import Client
 from supervisor.told.names import hidden, origin, strangers
 from tests.cli.shell import Shell
@@ -15,7 +16,9 @@ def test_a_healthy_environment_has_its_versions_and_exit_code_0(tmp_path: Path) 
     done = shell("doctor", "--json")
     assert (done.code, done.json["ok"]) == (0, True)
     findings = {finding["name"]: finding for finding in done.json["findings"]}
-    assert findings.keys() == {"laneway", "python", "sqlite", "msgspec", "platform", "kill", "names", "store"}
+    assert findings.keys() == {
+        *("laneway", "python", "sqlite", "msgspec", "platform", "kill", "leftovers", "names", "store")
+    }
     assert findings["store"]["value"] == f"none in {shell.home}"
     assert findings["kill"]["value"].startswith("process group")
     assert [line.split()[0] for line in shell("doctor").out.splitlines()] == list(findings)
@@ -91,6 +94,13 @@ def test_the_sqlite_versions_with_the_wal_reset_bug_are_known(
     """K8."""
     assert has_wal_reset_bug(version) is bug
     assert sqlite_finding(version).level == ("warning" if bug else "ok")
+
+
+def test_whether_a_start_finds_what_dead_runs_left_running_is_said_honestly() -> None:
+    """K9, U41."""
+    assert leftovers_finding(can_look=True).level == "ok"
+    without = leftovers_finding(can_look=False)
+    assert (without.level, without.value) == ("warning", "not looked for: no /proc here")
 
 
 def test_the_file_system_of_a_folder_is_named() -> None:

@@ -32,7 +32,7 @@ def only_attempt(house: House, job: int) -> dict[str, Any]:
     ],
 )
 def test_a_word_out_of_place_ends_the_attempt_for_good(house: House, what: str, code: str) -> None:
-    """C151: what landed before stays, the next job runs."""
+    """C151, A37: what landed before stays, the next job runs."""
     job, after = house.enqueue("says", {"what": what}), house.enqueue("quick")
     assert house.serve().ended == "idle"
     attempt = only_attempt(house, job)

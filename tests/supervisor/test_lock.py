@@ -66,7 +66,7 @@ def test_a_start_waits_out_somebody_who_only_asks(tmp_path: Path) -> None:
 
 
 def test_the_sign_of_life_is_the_time_of_the_last_touch(tmp_path: Path) -> None:
-    """K10."""
+    """K10, C193."""
     assert last_sign_of_life(tmp_path) is None
     lock = take(tmp_path)
     os.utime(tmp_path / LOCK, (1.0, 1.0))

@@ -4,6 +4,8 @@ import os
 import signal
 import threading
 
+import pytest
+
 from supervisor import sensors
 from supervisor.loop import MAX_WAIT, READ, Loop
 
@@ -112,6 +114,19 @@ def test_time_in_which_nobody_ran_is_told_and_waiting_is_not() -> None:
     clock.now += 0.9
     assert loop.turn(clock.now) == 0.0
     loop.close()
+
+
+def test_who_posts_to_a_loop_that_is_closed_harms_nobody() -> None:
+    """K11: a lander that did not come back in time answers later, and its pipe's number is another file's."""
+    loop = Loop(sensors.monotonic)
+    loop.close()
+    read, write = os.pipe()
+    os.set_blocking(read, False)
+    loop.post(print, "too late")
+    with pytest.raises(BlockingIOError):
+        os.read(read, 1)
+    os.close(read)
+    os.close(write)
 
 
 def test_no_wait_is_longer_than_a_second() -> None:

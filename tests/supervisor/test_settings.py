@@ -189,6 +189,24 @@ def test_a_kinds_section_wins_over_the_decorator_and_that_over_the_defaults(tmp_
     assert options_for(embed, settings, {"grace": 4.0}).grace == 4.0
 
 
+def test_retention_is_said_in_days_in_the_file_and_in_seconds_by_the_decorator(tmp_path: Path) -> None:
+    """U33."""
+    app = App("a")
+
+    @app.lane("embed", keep_done=60, keep_failed=7)
+    def embed(job, ctx):
+        yield 1
+
+    written(tmp_path, '[defaults]\nkeep_done = "0"\n[kinds.embed]\nkeep_done = "30d"\n')
+    options = options_for(embed, load_settings(cwd=tmp_path, environ=NOTHING))
+    assert (options.keep_done, options.keep_failed) == (30 * 86_400, 7)
+    lines = refused(tmp_path, '[defaults]\nkeep_failed = "1 month"\n')
+    assert lines == [
+        "FILE: [defaults] keep_failed must be a number of seconds from 0 to 1000000000, not '1 month';"
+        ' write 30, "30s", "2m", "1h" or "30d"'
+    ]
+
+
 def test_every_option_may_be_set_in_the_file(tmp_path: Path) -> None:
     """A new option that the settings cannot say would go unnoticed."""
     values = {name: getattr(Options(), name) for name in OPTION_NAMES}

@@ -15,12 +15,13 @@ from landing.snapshot import store_size
 from policies.options import Options
 from policies.retry import judge
 from supervisor import sensors
+from supervisor.events import RunStarted
 from supervisor.lock import is_live
 from tests.supervisor.serving import House, kill_session, wait_for
 
 
 def test_of_two_supervisors_started_together_one_runs_and_the_other_says_so(house: House) -> None:
-    """C190, exit code 3, one line."""
+    """C190, C191, exit code 3, one line."""
     house.enqueue("sleepy", {"seconds": 1.5})
     both = [house.start("--until-idle") for _ in range(2)]
     ends = {process.wait(30): process.stderr.read() for process in both}
@@ -88,6 +89,8 @@ def test_sigterm_lets_a_job_yield_and_the_next_start_goes_on(house: House, tmp_p
     assert (row["state"], row["failures"]) == ("queued", 0)
     assert house.query("SELECT clean FROM laneway_runs") == [(1,)]
     assert house.serve().ended == "idle"
+    (started,) = house.of(RunStarted)
+    assert (started.died, started.recovered) == ((), ()), "the next start is no recovery"
     assert [n for n, _ in house.items(job)] == list(range(400))
     assert [one["outcome"] for one in house.attempts(job)] == ["yielded", "done"]
 

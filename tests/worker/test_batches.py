@@ -6,7 +6,7 @@ from contextlib import suppress
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ipc.messages import Ack, Batch, Done, Failed, Progress, ResumePoint, Stop, Yielded
+from ipc.messages import UNIT_ROWS, Ack, Batch, Done, Failed, Progress, ResumePoint, Stop, Yielded
 from worker.batches.cutter import ROWS_LIMIT
 
 
@@ -423,6 +423,38 @@ def test_a_unit_over_the_frame_is_refused_whole(bench, rows):
     assert said[-1].code == "unit_too_large"
     assert rows(said) == [("small",), ("small",)]
     assert said[-2].point == ResumePoint("b")
+
+
+def test_a_unit_has_at_most_so_many_rows(spawn, rows):
+    """K3, K4: rows of one small cell fill a frame only as objects of 260 MB on the other side."""
+    worker = spawn("""
+        @app.lane("tiny", resume="checkpoint")
+        def tiny(job, ctx):
+            for n in range(job.payload):
+                yield (None,)
+                if not n:
+                    ctx.checkpoint("first")
+    """)
+    said = worker.job("tiny", str(UNIT_ROWS + 1), resume="checkpoint")
+    assert isinstance(said[-1], Done), said[-1]
+    assert len(rows(said)) == UNIT_ROWS + 1
+    assert max(one.count for one in said if isinstance(one, Batch)) == UNIT_ROWS
+    said = worker.job("tiny", str(UNIT_ROWS + 2), resume="checkpoint")
+    assert (said[-1].code, said[-1].disposition) == ("unit_too_large", "unstated")
+    assert said[-1].message.startswith(f"row {UNIT_ROWS + 2}: ")
+    assert len(rows(said)) == 1, "the unit before it"
+
+
+def test_only_the_last_rows_of_a_checkpoint_lane_carry_no_digest(bench):
+    """K4: so they are known for the last when the lane resumes by replay one day."""
+
+    def half(job, ctx):
+        yield (1,)
+        ctx.checkpoint("a")
+        yield (2,)
+
+    points = [one.point for one in bench.make(half, resume="checkpoint")[:-1]]
+    assert points == [ResumePoint("a"), ResumePoint("a", 1)]
 
 
 def test_a_frame_holds_the_largest_batch_with_the_longest_mark_and_keys(start):

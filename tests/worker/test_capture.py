@@ -113,6 +113,8 @@ def test_endings_say_how_the_attempt_ends():
     assert (seen.disposition, seen.retry_after, seen.message) == ("retry", 2.0, "later")
     for after in (-1, "soon", float("nan"), float("inf"), True, None):
         assert capture(raised(Retry(after=after))).retry_after is None
+    assert capture(raised(Fail("no", optional=True))).disposition == "optional"
+    assert capture(raised(Fail("no", optional="yes"))).disposition == "fail"
     odd = Claims.__new__(Claims)
     assert capture(raised(odd)).disposition == "retry"
 
@@ -186,6 +188,7 @@ RAISES = """
     def stop_iteration(): raise StopIteration
     def retry(): raise Retry("later", after=3)
     def fail(): raise Fail("never")
+    def optional(): raise Fail("not this time", optional=True)
     def skip(): raise Skip("nothing to do")
     @app.lane("raise")
     def raise_(job, ctx):
@@ -211,6 +214,7 @@ RAISES = """
         ("stop_iteration", "RuntimeError", "unstated"),
         ("retry", "Retry", "retry"),
         ("fail", "Fail", "fail"),
+        ("optional", "Fail", "optional"),
         ("skip", "Skip", "skip"),
     ],
 )

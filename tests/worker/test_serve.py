@@ -175,10 +175,18 @@ def test_what_is_no_app_is_refused(start):
 def test_a_checkpoint_job_whose_rows_all_landed_is_done(spawn):
     """K4: only the end of the half leaves rows after the last mark, so nothing is yielded twice."""
     worker = spawn(COUNT)
-    said = worker.job(
-        "count", '{"n": 5}', resume="checkpoint", point=ResumePoint("m", 2, b"x" * 16), landed_seq=4
-    )
+    said = worker.job("count", '{"n": 5}', resume="checkpoint", point=ResumePoint("m", 2), landed_seq=4)
     assert said == [Started(), Done(4)]
+
+
+def test_a_lane_that_became_checkpoint_between_two_marks_does_not_pass_for_done(spawn):
+    """K4: rows that a replay landed after the last mark are not the last of the job."""
+    worker = spawn(COUNT)
+    point = ResumePoint("m", 2, b"x" * 16)
+    started, failed = worker.job("count", '{"n": 5}', resume="checkpoint", point=point, landed_seq=4)
+    assert started == Started()
+    assert (failed.code, failed.last_seq) == ("resume_mismatch", 4)
+    assert "supervisor retry 1 --from-start" in failed.message
 
 
 def test_a_bad_command_line_is_one_line_and_exit_2(start):

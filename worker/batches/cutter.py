@@ -13,7 +13,7 @@ from typing import Any, Final, NoReturn
 
 from msgspec.msgpack import Decoder
 
-from ipc.messages import FRAME_LIMIT, Run, encoder
+from ipc.messages import FRAME_LIMIT, UNIT_ROWS, Run, encoder
 from ipc.rows import array_head
 from worker.batches.line import Line, Meter
 from worker.batches.outbox import Outbox
@@ -60,11 +60,12 @@ class Cutter:
         self._line = line
         self._shape = shape
         self._clock = clock
-        trail = Trail(None if run.resume == "restart" else run.point.mark)
+        self._whole_units = run.resume == "checkpoint"
+        mark = None if run.resume == "restart" else run.point.mark
+        trail = Trail(mark, replayed=not self._whole_units)
         self._outbox = Outbox(line, trail, shape, meter, clock, seq=run.landed_seq)
         skips = run.resume == "replay" and run.point.skip > 0
-        self._replay = Replay(run.point, trail, line, meter) if skips else None
-        self._whole_units = run.resume == "checkpoint"
+        self._replay = Replay(run, trail, line, meter) if skips else None
         self._byte_limit = ROWS_LIMIT if self._whole_units else min(run.batch_bytes, ROWS_LIMIT)
         self._row_limit = self._row_limit_now()
         self._buffer = bytearray()
@@ -150,10 +151,10 @@ class Cutter:
         if rows or self._outbox.owes_mark:
             self._cut(rows, nbytes)
 
-    def _row_limit_now(self) -> float:
+    def _row_limit_now(self) -> int:
         if self._replay is not None:
             return min(self._run.batch_rows, self._replay.left)
-        return inf if self._whole_units else self._run.batch_rows
+        return UNIT_ROWS if self._whole_units else self._run.batch_rows
 
     def _complete(self) -> tuple[int, int]:
         """Say how much of the buffer could leave now: rows and bytes."""
@@ -184,7 +185,8 @@ class Cutter:
             if self._unit[0]:
                 self._cut(*self._unit)
             elif self._whole_units:
-                why = f"with it, the rows since the last checkpoint pass {ROWS_LIMIT} bytes; set more of them"
+                limits = f"{ROWS_LIMIT} bytes or {UNIT_ROWS} rows"
+                why = f"with it, the rows since the last checkpoint pass {limits}; set more of them"
                 raise self._unfit(Unfit("unit_too_large", why), len(self._buffer) - size)
             else:
                 self._cut(self._count, len(self._buffer) - size)

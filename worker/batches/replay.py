@@ -1,13 +1,15 @@
 """A new attempt in a `replay` lane: rows that landed are yielded again and dropped (CONTRACTS K4)."""
 
-from ipc.messages import Progress, ResumePoint
+from typing import Final
+
+from ipc.messages import Progress, Run
 from worker.batches.line import Line, Meter
 from worker.batches.refusal import Refusal
 from worker.batches.trail import Trail
 
-REMEDY = (
+REMEDY: Final = (
     'a lane with resume="replay" must yield the same rows after the same mark; '
-    'declare it resume="checkpoint" or "restart", or enqueue the job again'
+    'declare it resume="checkpoint" or "restart", then start the job over: supervisor retry {} --from-start'
 )
 
 
@@ -15,19 +17,20 @@ class Replay:
     """Drops the first rows after the mark and compares them with those that landed.
 
     Args:
-        point: where the last landed batch ended; its `skip` rows are dropped.
+        run: its point is where the last landed batch ended; the point's `skip` rows are dropped.
         trail: started at the point's mark.
 
     Attributes:
         left: rows still to drop.
     """
 
-    def __init__(self, point: ResumePoint, trail: Trail, line: Line, meter: Meter) -> None:
-        self._point = point
+    def __init__(self, run: Run, trail: Trail, line: Line, meter: Meter) -> None:
+        self._job = run.job
+        self._point = run.point
         self._trail = trail
         self._line = line
         self._meter = meter
-        self.left = point.skip
+        self.left = run.point.skip
 
     @property
     def silent(self) -> bool:
@@ -51,7 +54,7 @@ class Replay:
 
     def mismatch(self, what: str) -> Refusal:
         """Return the refusal of a replay that went another way."""
-        return Refusal("resume_mismatch", f"{what}: {REMEDY}")
+        return Refusal("resume_mismatch", f"{what}: {REMEDY.format(self._job)}")
 
     def cut_short(self, by: str) -> Refusal:
         """Return the refusal of `by` having come before all landed rows were yielded again."""

@@ -7,9 +7,14 @@ from ipc.messages import ResumePoint
 
 
 class Trail:
-    """Counts and hashes the rows since the last mark, however they were cut into batches."""
+    """Counts and hashes the rows since the last mark, however they were cut into batches.
 
-    def __init__(self, mark: str | None) -> None:
+    Where they are not to be replayed, only the last rows of a job leave with no mark behind them,
+    and no digest says so.
+    """
+
+    def __init__(self, mark: str | None, *, replayed: bool) -> None:
+        self._replayed = replayed
         self.checkpoint(mark)
 
     def checkpoint(self, mark: str | None) -> None:
@@ -21,8 +26,10 @@ class Trail:
     def add(self, rows: int, encoded: memoryview) -> None:
         """Go on by so many rows, whose encodings are `encoded`."""
         self._skip += rows
-        self._hash.update(encoded)
+        if self._replayed:
+            self._hash.update(encoded)
 
     def point(self) -> ResumePoint:
         """Return the resume point that holds here."""
-        return ResumePoint(self._mark, self._skip, self._hash.digest() if self._skip else b"")
+        has_digest = self._replayed and self._skip
+        return ResumePoint(self._mark, self._skip, self._hash.digest() if has_digest else b"")

@@ -1,0 +1,29 @@
+"""A wall clock that was set: waits that were counted on it keep their length (CONTRACTS K10)."""
+
+from dataclasses import dataclass
+
+from landing.jobs import NEVER, Renew
+from landing.ledger import add_event
+from landing.sql import runs as sql
+from landing.transaction import Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class ShiftWaits:
+    """Move the ends of all backoffs by `by` microseconds, and renew the leases of `run`.
+
+    The clock was set at `since` or later, as it reads now: what began to wait after that is
+    right already.
+    """
+
+    run: int
+    by: int
+    since: int
+
+    def apply(self, tx: Transaction) -> int:
+        """Return how many waits were moved; an event keeps it."""
+        args = {"by": self.by, "since": self.since, "now": tx.now, "never": tx.now + NEVER}
+        moved = tx.run(sql.SHIFT_WAITS, args)
+        Renew(self.run).apply(tx)
+        add_event(tx, None, self.run, "clock_set", {"by_s": self.by / 1e6, "waits": moved})
+        return moved

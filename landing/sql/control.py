@@ -1,0 +1,34 @@
+"""Retrying and skipping: what a person decides about a job that is not in flight."""
+
+from typing import Final
+
+from landing.sql.words import sources, to
+from policies.transitions import Move
+
+RETRIED: Final = """
+SELECT j.kind, j.state, j.landed_rows, j.options, k.discards
+FROM laneway_jobs j LEFT JOIN laneway_kinds k ON k.kind = j.kind
+WHERE j.id = ?"""
+
+RETRY: Final = f"""
+UPDATE laneway_jobs
+SET state = {to(Move.RESUME)}, reason = NULL, finished_at = NULL, failures = 0, awake = 0,
+    wake_at = NULL, watch = NULL, watch_key = NULL
+WHERE id = :job AND state IN ({sources(Move.RESUME)})
+RETURNING id"""
+
+START_OVER: Final = """
+UPDATE laneway_jobs
+SET mark = NULL, skip = 0, digest = x'', done = NULL, total = NULL, discards = :discards
+WHERE id = :job"""
+
+FORGET_RESULT: Final = "DELETE FROM laneway_results WHERE job_id = ?"
+
+STATE: Final = "SELECT state FROM laneway_jobs WHERE id = ?"
+
+SKIP: Final = f"""
+UPDATE laneway_jobs
+SET state = {to(Move.SKIP)}, reason = 'skipped', finished_at = :now, wake_at = NULL, watch = NULL,
+    watch_key = NULL
+WHERE id = :job AND state IN ({sources(Move.SKIP)})
+RETURNING id"""

@@ -1,0 +1,230 @@
+"""The turns of a run, from its first to the way out.
+
+turn: clocks, ladders, the look around, the next claim, the wait
+      -> idle | asked to stop: drain, wait for yields, give up in the end | store broken -> run closed
+"""
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Final
+
+from ipc.child import Command
+from ipc.leftovers import MARKER
+from landing.runs import CloseRun, Opened
+from policies.job import State
+from supervisor import events, sensors
+from supervisor.application import Application, Profile
+from supervisor.attempt.conversation import World
+from supervisor.attempt.dispatch import Dispatch
+from supervisor.children.command import command_for
+from supervisor.children.pool import Pool
+from supervisor.loop import READ
+from supervisor.run.lookout import Lookout, start_failure
+from supervisor.run.parts import Parts
+from supervisor.run.seek import Seeker
+from supervisor.run.upkeep import Upkeep
+from supervisor.settings.place import environment
+from supervisor.settings.values import Settings
+
+LANDING_SECONDS: Final = 30.0
+"""After the last grace of a stop, landings and receipts get so long: as long as a writer waits (SPEC U38)."""
+GIVE_UP_SECONDS: Final = 1.0
+"""After a second request to stop they get so long; the next start settles what is left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """Why a run ended: idle, stopped, interrupted, broken or app_start_failed.
+
+    `detail` is one line for a person; for a stop, the name of the signal that asked for it.
+    """
+
+    ended: str
+    detail: str = ""
+
+
+class Daemon:
+    """Drives the parts: one turn after another until the run is over."""
+
+    def __init__(
+        self, application: Application, settings: Settings, parts: Parts, opened: Opened, marker: str
+    ) -> None:
+        self._parts = parts
+        self._settings = settings
+        self._marker = marker
+        self._run = opened.run
+        world = World(
+            run=opened.run,
+            pid=os.getpid(),
+            slots=settings.max_workers,
+            monotonic=sensors.monotonic,
+            now=sensors.now_micros,
+            fence=sensors.fence,
+            report=parts.report,
+            reach=parts.desk.reach,
+        )
+        self._pool = Pool(parts.loop, settings.max_workers + 1, self._command, sensors.monotonic)
+        self._dispatch = Dispatch(world, self._pool, parts.desk.lander, parts.desk.reader)
+        self._seeker = Seeker(world, application.kinds, self._pool, self._dispatch, parts.desk.lander)
+        self._upkeep = Upkeep(world, application.kinds, parts.desk.lander)
+        self._pool.listener = self._dispatch
+        self._dispatch.freed = self._seeker.look_again
+        self._lookout = Lookout(parts, world, self._pool, self._dispatch, self._seeker)
+        self._stops = 0
+        self._signal = ""
+        self._draining = False
+        self._give_up_at = float("inf")
+        if parts.bell.deaf is not None:
+            parts.report(events.Warned("doorbell", f"{parts.bell.deaf}; new jobs are seen within a second"))
+        parts.loop.watch(parts.bell.fileno(), READ, self._rang)
+        parts.report(started(application, world, opened))
+
+    def run(self, *, until_idle: bool) -> Served:
+        """Turn until it is over; then all children are reaped and the run closed, unless the store broke."""
+        try:
+            ended = self._turn_until_ended(until_idle=until_idle)
+        except BaseException:
+            self._seeker.stop()
+            self._end_children(idle_only=False)
+            raise
+        self._seeker.stop()
+        self._end_children(idle_only=ended.ended not in {"broken", "interrupted"})
+        if ended.ended == "idle":
+            self._upkeep.finish(self._parts.loop.turn)
+        self._close_run(ended)
+        return ended
+
+    def _close_run(self, ended: Served) -> None:
+        """Close the run as clean, unless receipts are missing; the next start settles what is left."""
+        desk = self._parts.desk
+        if desk.broken is not None:
+            return
+        if ended.ended == "interrupted" or len(self._dispatch):
+            desk.hurry()
+        if len(self._dispatch) or not desk.try_ask(CloseRun(self._run)):
+            text = "the store does not answer; the next start settles what is left"
+            self._parts.report(events.Warned("not_closed", text))
+
+    def _turn_until_ended(self, *, until_idle: bool) -> Served:
+        lost = 0.0
+        while True:
+            self._turned(sensors.monotonic(), lost)
+            if (ended := self._ended(until_idle=until_idle)) is not None:
+                return ended
+            lost = self._parts.loop.turn(min(self._due()))
+
+    def _end_children(self, *, idle_only: bool) -> None:
+        self._pool.stop_all(idle_only=idle_only)
+        while self._pool.alive():
+            self._parts.loop.turn(self._pool.climb(sensors.monotonic()) or float("inf"))
+            self._pool.look_for_exits()
+
+    def _turned(self, now: float, lost: float) -> None:
+        """Do what each turn owes: clocks, ladders, the look around, the next claim."""
+        self._dispatch.tick(now, lost)
+        self._pool.climb(now)
+        self._pool.look_for_exits()
+        self._lookout.turn(now)
+        if self._parts.desk.outgrown is not None:
+            self._drain()
+        if not self._draining:
+            self._upkeep.turn(now)
+        self._seeker.turn()
+
+    def _rang(self, _events: int) -> None:
+        if self._parts.bell.drain():
+            self._seeker.look_again()
+            self._dispatch.find_cancels()
+
+    def _due(self) -> Iterator[float]:
+        yield self._lookout.due
+        yield from self._dispatch.next_due()
+        now = sensors.monotonic()
+        own = (
+            self._pool.climb(now),
+            self._pool.next_start(),
+            self._seeker.next_due(),
+            None if self._draining else self._upkeep.next_due(),
+        )
+        for due in own:
+            if due is not None:
+                yield due
+        yield self._give_up_at
+
+    def _ended(self, *, until_idle: bool) -> Served | None:
+        """Say why the run is over, or None."""
+        if (broken := self._parts.desk.broken) is not None:
+            return Served("broken", broken.text)
+        if self._draining:
+            return self._drained()
+        if self._parts.awaited.left == set():
+            self._seeker.stop()
+            return Served("idle") if not len(self._dispatch) and self._seeker.settled else None
+        if not until_idle or not self._seeker.idle:
+            return None
+        if self._pool.held:
+            return Served("app_start_failed", start_failure(self._pool, next(iter(self._pool.held))))
+        return Served("idle")
+
+    def _drained(self) -> Served | None:
+        """Say why the run is over once every attempt has its receipt, or has been given up; or None."""
+        settled = not len(self._dispatch) and self._seeker.settled
+        if not settled and sensors.monotonic() < self._give_up_at:
+            return None
+        if (outgrown := self._parts.desk.outgrown) is not None:
+            return Served("broken", outgrown)
+        return Served("interrupted" if self._stops > 1 else "stopped", self._signal)
+
+    def _command(self, profile: Profile) -> Command:
+        command = command_for(
+            profile, python=sys.executable, environ=environment(), folder=self._settings.folder
+        )
+        return replace(command, env={**command.env, MARKER: self._marker})
+
+    # --- signals
+
+    @contextmanager
+    def signals(self) -> Iterator[None]:
+        """Take SIGTERM, SIGINT and SIGHUP as requests to stop; only the main thread can."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        with self._parts.loop.signals((signal.SIGTERM, signal.SIGINT, signal.SIGHUP), self.stop):
+            yield
+
+    def stop(self, number: int) -> None:
+        """The first time: finish the batches, yield, stop. Again: stop now."""
+        self._signal = signal.Signals(number).name
+        self._stops += 1
+        self._parts.report(events.Stopping(self._stops > 1))
+        self._drain()
+        if self._stops > 1:
+            self._give_up_at = min(self._give_up_at, sensors.monotonic() + GIVE_UP_SECONDS)
+            self._dispatch.stop_now()
+
+    def _drain(self) -> None:
+        """Claim nothing more, have every child yield, and end those that have nothing to do."""
+        if not self._draining:
+            self._draining = True
+            self._seeker.stop()
+            self._give_up_at = self._dispatch.drain() + LANDING_SECONDS
+            self._pool.stop_all(idle_only=True)
+
+
+def started(application: Application, world: World, opened: Opened) -> events.RunStarted:
+    """Return what a run says first."""
+    return events.RunStarted(
+        run=opened.run,
+        pid=world.pid,
+        workers=world.slots,
+        app=application.name,
+        recovered=opened.orphans,
+        died=opened.dead,
+        failed=opened.now(State.FAILED),
+        cancelled=opened.now(State.CANCELLED),
+    )

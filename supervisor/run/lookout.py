@@ -1,0 +1,87 @@
+"""Once a second: show life, and notice what no descriptor tells (CONTRACTS K10).
+
+What others committed, a clock that was set, leases that need renewing, an application that does not start.
+"""
+
+from typing import Any, Final
+
+from landing.clock import ShiftWaits
+from landing.jobs import Renew
+from policies.job import MICROS
+from supervisor import events, sensors
+from supervisor.application import Profile
+from supervisor.attempt.conversation import World
+from supervisor.attempt.dispatch import Dispatch
+from supervisor.children.pool import SLOW_START, Pool
+from supervisor.run.clocks import Clocks, elapsed, jump
+from supervisor.run.parts import Parts
+from supervisor.run.seek import Seeker, ignore
+from supervisor.told.units import duration
+
+LOOK_SECONDS: Final = 1.0
+RENEW_SECONDS: Final = 30.0
+
+
+class Lookout:
+    """Looks around for one run. Loop thread only."""
+
+    def __init__(self, parts: Parts, world: World, pool: Pool, dispatch: Dispatch, seeker: Seeker) -> None:
+        self._parts = parts
+        self._world = world
+        self._pool = pool
+        self._dispatch = dispatch
+        self._seeker = seeker
+        self._looked_at = self._renewed_at = world.monotonic()
+        self._clocks = self._read_clocks()
+        self._warned: set[Profile] = set()
+        self._slow: set[Profile] = set()
+
+    @property
+    def due(self) -> float:
+        """Return when the next look is due, on the monotonic clock."""
+        return self._looked_at + LOOK_SECONDS
+
+    def turn(self, now: float) -> None:
+        """Compare the clocks before anything is claimed by them; look around when it is time."""
+        self._compare_clocks()
+        if now < self.due:
+            return
+        self._looked_at = now
+        self._parts.lock.touch()
+        if self._parts.desk.changed():
+            self._seeker.look_again()
+            self._dispatch.find_cancels()
+        if len(self._dispatch) and now - self._renewed_at >= RENEW_SECONDS:
+            self._renewed_at = now
+            self._parts.desk.lander.submit(Renew(self._world.run), ignore)
+        self._warn_of_starts()
+
+    def _read_clocks(self) -> Clocks:
+        return Clocks(self._world.now(), sensors.steady())
+
+    def _compare_clocks(self) -> None:
+        before, self._clocks = self._clocks, self._read_clocks()
+        if by := jump(before, self._clocks):
+            how = f"{'back' if by < 0 else 'forward'} {duration(abs(by) / MICROS)}"
+            text = f"the clock was set {how}; waits keep their length"
+            self._parts.report(events.Warned("clock_set", text))
+            since = self._clocks.wall - elapsed(before, self._clocks)
+            self._parts.desk.lander.submit(ShiftWaits(self._world.run, by, since), self._shifted)
+
+    def _shifted(self, _reply: Any) -> None:
+        self._seeker.look_again()
+
+    def _warn_of_starts(self) -> None:
+        for profile in self._pool.held.keys() - self._warned:
+            self._warned.add(profile)
+            self._parts.report(events.Warned("app_start_failed", start_failure(self._pool, profile)))
+        for profile in set(self._pool.slow_starts()) - self._slow:
+            self._slow.add(profile)
+            specs = ", ".join(profile.specs)
+            text = f"a child has been importing {specs} for {SLOW_START:g} s; its jobs wait"
+            self._parts.report(events.Warned("child_start_slow", text))
+
+
+def start_failure(pool: Pool, profile: Profile) -> str:
+    """Say which application does not start, and what went wrong last."""
+    return f"children of {', '.join(profile.specs)} do not start: {pool.held[profile]}"

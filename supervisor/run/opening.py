@@ -1,0 +1,85 @@
+"""From the lock to the first claim: what dead runs left behind is ended, then settled (CONTRACTS K9).
+
+lock -> schema -> processes of dead runs ended -> applications' tables, kinds -> rows in flight settled
+"""
+
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from ipc.leftovers import Leftovers, end_leftovers
+from landing.migrate import MigrateApp
+from landing.runs import Opened, OpenRun, dead_markers
+from landing.snapshot import snapshot, store_identity
+from policies.retry import judge
+from supervisor import events, sensors
+from supervisor.application import Application
+from supervisor.run.desk import Desk
+
+NONCE: Final = 16
+"""Hex digits of a marker that are random; the others tie them to the store."""
+
+
+def new_marker(home: Path) -> str:
+    """Return what the children of a run carry in their environment: 32 hex digits that lead nowhere."""
+    return tied(sensors.fence()[:NONCE], store_identity(home))
+
+
+def tied(nonce: str, identity: tuple[int, int] | None) -> str:
+    """Return the marker of a nonce in the store file of that (device, inode).
+
+    A copy of a store has the rows of the original's runs, whose children may well be alive: their
+    markers are none of the copy's.
+    """
+    return nonce + hashlib.blake2b(f"{nonce} {identity}".encode(), digest_size=8).hexdigest()
+
+
+def end_dead_runs(home: Path, report: events.Report) -> Leftovers:
+    """End the processes that earlier runs of this very store left behind, and say which there were.
+
+    Only the lock holder may, since the lock is the proof that their supervisors are dead. One that
+    does not end holds up nobody: its fence is dead and its channel has no other end, so it can land
+    nothing, and a store that waited for it would wait for the machine's next boot.
+    """
+    with snapshot(home) as db:
+        markers = dead_markers(db)
+    identity = store_identity(home)
+    own = {one for one in markers if one == tied(one[:NONCE], identity)}
+    found = end_leftovers(own, sensors.monotonic)
+    if found:
+        report(events.Warned("leftovers", "; ".join(told(found))))
+    return found
+
+
+def told(found: Leftovers) -> Iterator[str]:
+    """Yield what a person should know of them."""
+    if found.ended:
+        yield f"ended what a dead run had left running: {numbered(found.ended)}"
+    if found.survivors:
+        yield f"SIGKILL does not end what a dead run had left running: {numbered(found.survivors)}"
+
+
+def numbered(pids: tuple[int, ...]) -> str:
+    """Return process ids as text."""
+    return ", ".join(f"pid {pid}" for pid in pids)
+
+
+def open_run(desk: Desk, application: Application, marker: str, leftovers: Leftovers) -> Opened:
+    """Bring the schema of each application up to date, declare the kinds, settle what a dead run left."""
+    for loaded in application.apps:
+        desk.ask(MigrateApp(loaded.app.name, [one.sql for one in loaded.app.migrations]))
+    for register in application.declarations():
+        desk.ask(register)
+    found = {"ended": leftovers.ended, "survivors": leftovers.survivors}
+    return desk.ask(
+        OpenRun(
+            pid=os.getpid(),
+            boot=sensors.boot_id(),
+            version=sensors.version(),
+            marker=marker,
+            judge=judge,
+            leftovers=found if leftovers else None,
+        )
+    )

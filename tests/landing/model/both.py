@@ -1,0 +1,92 @@
+"""A real store and the plain model side by side, and that they agree after each step."""
+
+import shutil
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant
+
+from landing.connect import open_writer, store_path
+from landing.jobs import Claimed, Register
+from landing.transaction import Operation, committing
+from tests.landing.model.facts import agree
+from tests.landing.model.plain import CAN_DISCARD, KINDS, Plain
+from tests.landing.stand import Stand
+
+
+class Connected(Stand):
+    """The stand on one connection, so that a step costs no opening."""
+
+    def __init__(self, home: Path) -> None:
+        super().__init__(home)
+        self.db = open_writer(store_path(home))
+
+    def write(self, operation: Operation[Any]) -> Any:
+        self.db.execute("BEGIN IMMEDIATE")
+        with committing(self.db, lambda: self.now) as tx:
+            return operation.apply(tx)
+
+    def reopen(self) -> None:
+        self.db.close()
+        self.db = open_writer(store_path(self.home))
+
+
+@cache
+def furnished() -> tempfile.TemporaryDirectory[str]:
+    """A home to copy: a store with the kinds, the table for rows, and a first run."""
+    folder = tempfile.TemporaryDirectory()
+    Stand(Path(folder.name) / "home").furnish().write(Register("app", KINDS, CAN_DISCARD))
+    return folder
+
+
+@dataclass(frozen=True)
+class Held:
+    """A claim, the run that made it, and whether what it lands first replaces what was there."""
+
+    claimed: Claimed
+    run: int
+    starts_over: bool
+
+
+class Both(RuleBasedStateMachine):
+    """The store, the model, and the claims that were ever handed out, the last dozen of them."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.folder = tempfile.TemporaryDirectory()
+        shutil.copytree(furnished().name, self.folder.name, dirs_exist_ok=True)
+        self.stand = Connected(Path(self.folder.name) / "home")
+        self.plain = Plain(self.stand.now)
+        self.held: list[Held] = []
+
+    def teardown(self) -> None:
+        if hasattr(self, "stand"):
+            self.stand.db.close()
+            self.folder.cleanup()
+
+    def under_way(self) -> list[Held]:
+        """Return the claims whose attempts have not ended, also those of cancelled jobs."""
+        return [one for one in self.flying() if self.plain.claims(one.claimed.job) == one.claimed.number]
+
+    def late(self) -> list[Held]:
+        """Return the claims of ended attempts, of jobs that are in flight once more if there are any."""
+        under_way = self.under_way()
+        ended = [one for one in self.held if one not in under_way]
+        return [one for one in ended if one in self.flying()] or ended
+
+    def flying(self) -> list[Held]:
+        return [one for one in self.held if self.plain.jobs[one.claimed.job].in_flight]
+
+    def some_job(self, data: st.DataObject, *states: str) -> int:
+        """Draw a job, one in these states where there is one."""
+        fitting = [id for id, job in self.plain.jobs.items() if job.state in states]
+        return data.draw(st.sampled_from(sorted(fitting or self.plain.jobs)))
+
+    @invariant()
+    def agree(self) -> None:
+        if hasattr(self, "stand"):
+            agree(self.stand.db, self.plain)
