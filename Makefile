@@ -53,6 +53,7 @@ tests: env
 	$(COVERAGE) erase
 	$(COVERAGE) run -m pytest $(PYTEST_ARGS)
 	$(COVERAGE) combine --quiet
+	@rm -f .coverage.*  # of a child that was killed while it wrote
 
 gates: env
 	$(COVERAGE) report

@@ -2,11 +2,11 @@
 
 import sys
 
-from benchmarks import growth, kill, land, memory, wal
+from benchmarks import enqueue, growth, kill, land, memory, wal
 
 BENCHMARKS = {"land": land.run, "memory": memory.run, "kill": kill.run}
-SIZED = {"growth": growth.run, "wal": wal.run}
-"""Take a number: of jobs, of seconds that a reader holds its snapshot."""
+SIZED = {"growth": growth.run, "wal": wal.run, "enqueue": enqueue.run}
+"""Take a number: of jobs, of seconds that a reader holds its snapshot, of jobs for each process."""
 
 
 def main(words: list[str]) -> int:
@@ -27,4 +27,5 @@ def main(words: list[str]) -> int:
     return 0
 
 
-sys.exit(main(sys.argv[1:]))
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -77,7 +77,7 @@ def run(jobs: int = JOBS) -> None:
         assert client.jobs(limit=1)[0]["id"] == PROCESSES * jobs + len(lanes)
     cuts = quantiles((1000 * one for one in took), n=100)
     print(
-        f"enqueue, {PROCESSES} processes x {jobs:,} jobs in {seconds:.1f} s while {landed / seconds:,.0f} rows/s"
-        f" landed: {cuts[49]:.0f} ms median, {cuts[98]:.0f} ms p99 (aim < {AIM_MS:.0f}),"
-        f" {1000 * max(took):.0f} ms at worst"
+        f"enqueue, {PROCESSES} processes x {jobs:,} jobs: {cuts[49]:.0f} ms median, {cuts[98]:.0f} ms p99"
+        f" (aim < {AIM_MS:.0f}), {1000 * max(took):.0f} ms at worst; meanwhile"
+        f" {landed / seconds:,.0f} rows/s landed for {seconds:.1f} s"
     )

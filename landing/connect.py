@@ -18,6 +18,9 @@ from landing.errors import NoStore, StoreBroken, StoreBusy, StoreError, StoreFul
 from landing.guard import Guard, Writer
 
 STORE: Final = "store.db"
+TURNSTILE: Final = "turnstile"
+"""The lock file of writers that wait; from the first write on it lies beside the store."""
+
 WAIT_SECONDS: Final = 30.0
 SQLITE_VERSION: Final = sqlite3.sqlite_version_info
 PRAGMAS: Final = (
@@ -54,14 +57,18 @@ def make_home(home: Path) -> None:
 
     Raises:
         StoreError: when the home is a file, or cannot be made or written.
+        StoreBroken: the store is empty, but has been written to before.
     """
     path = store_path(home)
     try:
         if not home.is_dir():
             home.mkdir(mode=0o700, parents=True, exist_ok=True)
             home.chmod(0o700)
-        with suppress(FileExistsError):
-            os.close(open_private(path, os.O_EXCL))
+        if path.exists():
+            refuse_emptied(path)
+        else:
+            with suppress(FileExistsError):
+                os.close(open_private(path, os.O_EXCL))
     except FileExistsError:
         raise StoreError(str(home), f"the home {home} is a file; --home names a folder") from None
     except NotADirectoryError:
@@ -72,6 +79,17 @@ def make_home(home: Path) -> None:
         raise StoreError(str(home), f"the home {home} cannot be written: {error.strerror}") from None
     if not os.access(home, os.W_OK | os.X_OK) or not os.access(path, os.W_OK):
         raise StoreError(str(home), f"the home {home} is read-only")
+
+
+def refuse_emptied(path: Path) -> None:
+    """Tell a store whose content is lost from one that nobody has written to yet.
+
+    Raises:
+        StoreBroken: it is empty, but has been written to before.
+    """
+    if path.stat().st_size == 0 and path.with_name(TURNSTILE).exists():
+        text = f"{path} is empty, but jobs have been here; restore it, or remove it to begin anew"
+        raise StoreBroken(str(path), text)
 
 
 def open_private(path: Path, flags: int = 0) -> int:
@@ -187,10 +205,11 @@ def is_full(code: int, path: Path) -> bool:
 def is_readonly(code: int, path: Path) -> bool:
     """Tell whether the store may not be written any more.
 
-    A disk that was made read-only under an open file, after an error say, fails its writes, which
-    SQLite calls a write error like any other. A commit whose write has failed has not happened.
+    A disk or a file that was made read-only while it was open (after an error, or as immutable) fails
+    its writes, which SQLite calls a write error like any other. A commit whose write has failed
+    has not happened.
     """
-    return code & 0xFF == sqlite3.SQLITE_READONLY or (code in NOT_WRITTEN and mounted_readonly(path))
+    return code & 0xFF == sqlite3.SQLITE_READONLY or (code in NOT_WRITTEN and takes_no_writes(path))
 
 
 def no_room(path: Path) -> bool:
@@ -201,12 +220,15 @@ def no_room(path: Path) -> bool:
         return False
 
 
-def mounted_readonly(path: Path) -> bool:
-    """Tell whether the disk that holds a file takes no writes."""
+def takes_no_writes(path: Path) -> bool:
+    """Tell whether the disk that holds a store, the store, or its WAL may not be written."""
     try:
-        return bool(os.statvfs(path.parent).f_flag & os.ST_RDONLY)
+        if os.statvfs(path.parent).f_flag & os.ST_RDONLY:
+            return True
     except OSError:
         return False
+    files = (path, path.with_name(path.name + "-wal"))
+    return any(one.exists() and not os.access(one, os.W_OK) for one in files)
 
 
 def is_trouble(error: sqlite3.Error) -> bool:

@@ -107,7 +107,7 @@ class Lander:
             self._db = open_writer(self._path)
             self._db.execute(f"PRAGMA busy_timeout = {BUSY_MILLISECONDS}")
             self._wal = Wal(self._db, self._path, lambda text: notice(Notice("wal_pinned", text)), reach)
-        self._turnstile = Turnstile(home, clocks.monotonic, self._closing.wait)
+        self._turnstile = Turnstile(home, self._db, clocks.monotonic, self._closing.wait)
         self._more = True
         self._warned: set[str] = set()
         self._thread = threading.Thread(target=self._serve, name="lander", daemon=True)

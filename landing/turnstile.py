@@ -2,7 +2,9 @@
 
 SQLite's write lock is not fair: a busy lander takes it again before a sleeper has
 woken. A waiting writer therefore holds a second lock, the turnstile, while it waits
-for BEGIN IMMEDIATE; the lander tries it before each group and steps aside.
+for BEGIN IMMEDIATE; the lander tries it before each group and steps aside. Writers that
+follow each other closely all get in meanwhile: that it is still held does not mean that
+stepping aside was in vain, only that nobody has committed does.
 """
 
 import fcntl
@@ -13,21 +15,28 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from landing.connect import open_private
+from landing.connect import TURNSTILE, open_private
+from landing.views import data_version
 
-TURNSTILE: Final = "turnstile"
 STEP_ASIDE: Final = 0.05
 IGNORE_AFTER_VAIN: Final = 1.0
-TRY_MILLISECONDS: Final = 20
-TRIES: Final = 1500
-TRIES_AT_TURNSTILE: Final = 250
+TRY_MILLISECONDS: Final = 8
+TRIES: Final = 3750
+TRIES_AT_TURNSTILE: Final = 625
 
 
 class Turnstile:
-    """The lander's side. `monotonic` is in seconds, `pause(seconds)` sleeps."""
+    """The lander's side. `db` is its connection, `monotonic` is in seconds, `pause(seconds)` sleeps."""
 
-    def __init__(self, home: Path, monotonic: Callable[[], float], pause: Callable[[float], object]) -> None:
+    def __init__(
+        self,
+        home: Path,
+        db: sqlite3.Connection,
+        monotonic: Callable[[], float],
+        pause: Callable[[float], object],
+    ) -> None:
         self._fd = open_lock(home)
+        self._db = db
         self._monotonic = monotonic
         self._pause = pause
         self._ignore_until = 0.0
@@ -35,13 +44,21 @@ class Turnstile:
     def step_aside(self) -> None:
         """Wait until no writer is at the turnstile, for 50 ms at most."""
         start = self._monotonic()
-        if start < self._ignore_until:
+        if start < self._ignore_until or self._free():
             return
-        while not self._free():
-            if self._monotonic() - start >= STEP_ASIDE:
-                self._ignore_until = self._monotonic() + IGNORE_AFTER_VAIN
-                return
+        before = self._commits()
+        while self._monotonic() - start < STEP_ASIDE:
             self._pause(0.001)
+            if self._free():
+                return
+        if self._commits() == before:
+            self._ignore_until = self._monotonic() + IGNORE_AFTER_VAIN
+
+    def _commits(self) -> int | None:
+        """Return a number that changes when somebody else commits; None where the store cannot say."""
+        with suppress(sqlite3.Error):  # the next BEGIN will meet it, too, and be heard
+            return data_version(self._db)
+        return None
 
     def _free(self) -> bool:
         try:
@@ -59,8 +76,9 @@ class Turnstile:
 def begin_in_turn(db: sqlite3.Connection, home: Path) -> None:
     """BEGIN IMMEDIATE, standing at the turnstile while others write: 5 s at a time, 30 s in all.
 
-    SQLite's own busy timeout is the clock. Each try is so short that it never sleeps
-    through the 50 ms for which the lander steps aside.
+    SQLite's own busy timeout is the clock. Each try is so short that it never sleeps through the
+    50 ms for which the lander steps aside, and that the next in line is at the turnstile
+    before the lander looks again.
 
     Raises:
         sqlite3.OperationalError: SQLITE_BUSY for 30 s, or any other error.

@@ -13,6 +13,9 @@ from policies.job import ENDED, Priority, Resume, State
 FRAME_LIMIT: Final = 8 << 20
 """Bytes that a batch may reach; the wire's own limit, pinned equal by a test."""
 
+UNIT_ROWS: Final = 1 << 18
+"""Rows that a batch may reach; the wire's own limit, pinned equal by a test."""
+
 LARGEST: Final = 10**9
 """No count, priority or number of seconds goes beyond it, so every one fits wherever it is stored or sent."""
 
@@ -79,6 +82,8 @@ def complaint_about(name: str, value: Any) -> str | None:
             return f"{name} must be a whole number from 1 to {LARGEST}, not {value!r}"
         if name == "batch_bytes" and value > FRAME_LIMIT:
             return f"batch_bytes {value} is over the frame limit of {FRAME_LIMIT}"
+        if name == "batch_rows" and value > UNIT_ROWS:
+            return f"batch_rows {value} is over the limit of {UNIT_ROWS} rows"
         return None
     if name in DURATIONS:
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LARGEST:

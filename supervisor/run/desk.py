@@ -110,6 +110,8 @@ class Desk:
         self._report(events.Warned("schema_changed", self.outgrown))
 
     def _noticed(self, notice: Notice) -> None:
+        if self.broken is not None:  # the lander and the look around meet the same end: it is said once
+            return
         self._report(events.Warned(notice.code, notice.text))
         if notice.fatal:
             self.broken = notice

@@ -72,6 +72,19 @@ def test_missing_parents_are_made(tmp_path: Path) -> None:
     assert store_path(tmp_path / "a" / "b" / "home").is_file()
 
 
+def test_a_store_that_has_lost_its_content_is_not_taken_for_a_new_one(stand: Stand) -> None:
+    """K9: its jobs would be gone, and nobody would have said so."""
+    stand.enqueue()
+    path = store_path(stand.home)
+    path.write_bytes(b"")
+    said = refusal(stand.home)
+    assert "is empty, but jobs have been here; restore it, or remove it to begin anew" in said
+    assert path.read_bytes() == b""
+    path.unlink()
+    create(stand.home, START)
+    assert path.stat().st_size > 0
+
+
 def refusal(home: Path) -> str:
     with pytest.raises(StoreError) as refused:
         create(home, START)

@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.job import ENDED
-from policies.options import FRAME_LIMIT, OPTION_NAMES, Options, complaint_about, options_from, retention
+from policies.options import (
+    FRAME_LIMIT,
+    OPTION_NAMES,
+    UNIT_ROWS,
+    Options,
+    complaint_about,
+    options_from,
+    retention,
+)
 
 DEFAULTS = {
     "batch_rows": 256,
@@ -34,6 +42,7 @@ BAD: list[tuple[str, Any]] = [
         for name in ("batch_rows", "batch_bytes", "max_attempts")
         for bad in (0, -1, 1.5, "3", True, None)
     ],
+    ("batch_rows", UNIT_ROWS + 1),
     ("batch_rows", 10**10),
     ("batch_bytes", FRAME_LIMIT + 1),
     *[
@@ -52,6 +61,7 @@ BAD: list[tuple[str, Any]] = [
 ]
 GOOD: list[tuple[str, Any]] = [
     ("batch_rows", 1),
+    ("batch_rows", UNIT_ROWS),
     ("batch_bytes", FRAME_LIMIT),
     ("max_attempts", 10**9),
     ("grace", 0),
@@ -99,6 +109,7 @@ def test_the_frame_limit_is_the_wires_own() -> None:
     from ipc import messages
 
     assert FRAME_LIMIT == messages.FRAME_LIMIT == 8 << 20
+    assert UNIT_ROWS == messages.UNIT_ROWS == 1 << 18
 
 
 def test_nothing_is_pruned_by_default() -> None:

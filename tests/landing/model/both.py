@@ -1,6 +1,5 @@
 """A real store and the plain model side by side, and that they agree after each step."""
 
-import shutil
 import tempfile
 from dataclasses import dataclass
 from functools import cache
@@ -36,11 +35,12 @@ class Connected(Stand):
 
 
 @cache
-def furnished() -> tempfile.TemporaryDirectory[str]:
-    """A home to copy: a store with the kinds, the table for rows, and a first run."""
-    folder = tempfile.TemporaryDirectory()
-    Stand(Path(folder.name) / "home").furnish().write(Register("app", KINDS, CAN_DISCARD))
-    return folder
+def furnished() -> bytes:
+    """A store to begin with: the kinds, the table for rows, and a first run."""
+    with tempfile.TemporaryDirectory() as folder:
+        stand = Stand(Path(folder) / "home").furnish()
+        stand.write(Register("app", KINDS, CAN_DISCARD))
+        return store_path(stand.home).read_bytes()
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ class Both(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         self.folder = tempfile.TemporaryDirectory()
-        shutil.copytree(furnished().name, self.folder.name, dirs_exist_ok=True)
-        self.stand = Connected(Path(self.folder.name) / "home")
+        store_path(Path(self.folder.name)).write_bytes(furnished())
+        self.stand = Connected(Path(self.folder.name))
         self.plain = Plain(self.stand.now)
         self.held: list[Held] = []
 

@@ -123,7 +123,7 @@ class People(Both):
         limit = data.draw(st.sampled_from([1, 2, 500, 500]))
         may_go = self.plain.prunable(before, states & ENDED, kind, tag)
         pruned = self.stand.write(Prune(before, states, kind, tag, limit))
-        gone = self.plain.jobs.keys() - self.ids("jobs")
+        gone = self.plain.jobs.keys() - {id for (id,) in self.stand.db.execute("SELECT id FROM laneway_jobs")}
         assert gone <= may_go
         assert (pruned.jobs, pruned.attempts) == (len(gone), sum(map(self.plain.claims, gone)))
         assert gone == may_go or (gone and pruned.more)
@@ -140,9 +140,6 @@ class People(Both):
         told = [one for one in self.plain.journal if one[0] < before and one[1] not in self.plain.runs]
         for one in sorted(told, key=lambda event: event[0])[:limit]:
             self.plain.journal.remove(one)
-
-    def ids(self, table: str) -> set[int]:
-        return {id for (id,) in self.stand.db.execute(f"SELECT id FROM laneway_{table}")}
 
     def rewrite(self, id: int, rewrite: str) -> None:
         self.stand.write(SecondReceipts(id))
