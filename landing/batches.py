@@ -38,7 +38,7 @@ class Discard:
     """What removes the rows that earlier attempts of a job landed (CONTRACTS K4).
 
     `fn(db, job)` is the application's, `view` the job as it sees it. It runs in the
-    transaction of the first batch that lands after those attempts, or of the end.
+    transaction in which the first row lands after those attempts, or the job ends done without one.
     """
 
     fn: Callable[[Any, Any], Any]
@@ -60,7 +60,9 @@ class Land:
 
     `rows` decodes the batch's rows (in the lander thread, only when the fence
     held); `land` is the application's `fn(db, job, rows)`; `view` is the job as it sees it.
-    `discard`, given with the first batch of an attempt only, runs before it.
+    `discard`, given until rows of the attempt have been given with it, runs before them. A batch
+    without rows has nothing to put in the place of what would go: it leaves a note in the job's row
+    that the discard is owed, for its resume point is already that of an attempt that starts over.
     """
 
     job: int
@@ -88,9 +90,9 @@ class Land:
         if tx.one(sql.LAND, self.moved(tx.now) | dict(self.point)) is None:
             tx.run(runs_sql.COUNT_STALE, {"run": self.run, "batches": 1})
             return Landed.STALE
-        if self.discard is not None:
-            self.discard.run(tx)
         if self.count:
+            if self.discard is not None:
+                self.discard.run(tx)
             rows = self.decoded()
             run_half(tx, "lander", lambda db: self.land(db, self.view, rows))
         return Landed.LANDED
@@ -102,7 +104,8 @@ class Land:
             "fence": self.fence,
             "seq": self.seq,
             "rows": self.count,
-            "afresh": self.discard is not None,
+            "afresh": self.discard is not None and self.count > 0,
+            "owed": self.discard is not None,
             "done": self.done,
             "total": self.total,
             "spent": self.spent,

@@ -52,7 +52,8 @@ class Cancel:
                 add_event(tx, self.job, row["run_id"], "cancel_requested")
             return Cancelled(self.job, "cancelling") if self.live and row["held"] else self.settled(tx)
         if tx.one(sql.CANCEL_WAITING, args) is None:
-            raise InvalidTransition(str(self.job), f"job #{self.job} is {state} and cannot be cancelled")
+            text = f"job #{self.job} is {state} and cannot be cancelled: it has ended"
+            raise InvalidTransition(str(self.job), text)
         return Cancelled(self.job, State.CANCELLED)
 
     def settled(self, tx: Transaction) -> Cancelled:

@@ -27,3 +27,15 @@ class ShiftWaits:
         Renew(self.run).apply(tx)
         add_event(tx, None, self.run, "clock_set", {"by_s": self.by / 1e6, "waits": moved})
         return moved
+
+
+def clamp_waits(tx: Transaction, run: int) -> int:
+    """Let backoffs that are counted from a time to come begin now; return how many, which an event keeps.
+
+    The clock was set back while no supervisor ran, and nobody knows by how much: so much is
+    sure that none of them should be longer than it was.
+    """
+    args = {"now": tx.now, "never": tx.now + NEVER}
+    if clamped := tx.run(sql.CLAMP_WAITS, args):
+        add_event(tx, None, run, "clock_set", {"by_s": None, "waits": clamped})
+    return clamped

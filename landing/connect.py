@@ -8,6 +8,7 @@ anything but SQLite again: closing a second descriptor would drop SQLite's locks
 import errno
 import os
 import sqlite3
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -61,6 +62,7 @@ def make_home(home: Path) -> None:
     """
     path = store_path(home)
     try:
+        refuse_second_name(path)
         if not home.is_dir():
             home.mkdir(mode=0o700, parents=True, exist_ok=True)
             home.chmod(0o700)
@@ -79,6 +81,25 @@ def make_home(home: Path) -> None:
         raise StoreError(str(home), f"the home {home} cannot be written: {error.strerror}") from None
     if not os.access(home, os.W_OK | os.X_OK) or not os.access(path, os.W_OK):
         raise StoreError(str(home), f"the home {home} is read-only")
+
+
+def refuse_second_name(path: Path) -> None:
+    """Make sure that a store has one name: by two, two supervisors could each lock a folder of their own.
+
+    Raises:
+        StoreError: it is a symbolic link, or has a hard link somewhere.
+    """
+    try:
+        found = path.lstat()
+    except OSError:  # who opens it says what is wrong
+        return
+    if stat.S_ISLNK(found.st_mode):
+        text = f"{path} is a link to a store; name that store's own folder with --home"
+    elif stat.S_ISREG(found.st_mode) and found.st_nlink > 1:
+        text = f"{path} has a second name (a hard link); remove one, and name the other's folder with --home"
+    else:
+        return
+    raise StoreError(str(path), text)
 
 
 def refuse_emptied(path: Path) -> None:
@@ -113,9 +134,10 @@ def open_writer(path: Path, *, wait: float = WAIT_SECONDS) -> Writer:
 
     Raises:
         NoStore: the file is not there.
-        StoreError: it is no database, or a pragma did not take.
+        StoreError: it is no database, has a second name, or a pragma did not take.
     """
     with reachable(path), translated(path):
+        refuse_second_name(path)
         if not path.exists():
             raise NoStore(str(path), f"no store at {path}")
         keep_private(path)

@@ -30,8 +30,9 @@ class Finish:
     """End attempt `number` of `job`, if `fence` is alive and exactly `last_seq` batches have landed.
 
     `attempt` is None where the row of the attempt is gone: then there is no receipt, but an event.
-    `stale` batches of it came after it had been judged. `discard` runs when the job is done and this
-    attempt has landed nothing that would have run it.
+    `stale` batches of it came after it had been judged. `discard`, given when no rows of this attempt
+    have run it, runs if the attempt is done: its result is that there are none. One that was skipped
+    had nothing to do, and keeps what is there.
     """
 
     job: int
@@ -55,8 +56,8 @@ class Finish:
             landing.batches.LanderRaised: the discard raised.
         """
         if tx.one(sql.FINISH[self.verdict.move], self.moved(tx.now)) is not None:
-            if self.discard is not None and self.verdict.move is Move.COMPLETE:
-                self.discard.run(tx)
+            if (discard := self.due()) is not None:
+                discard.run(tx)
             self.keep(tx, self.report.outcome)
             if self.result is not None and self.verdict.move is Move.COMPLETE:
                 tx.run(sql.SET_RESULT, {"job": self.job, "body": cleaned(self.result)})
@@ -65,6 +66,10 @@ class Finish:
             self.keep(tx, Outcome.CANCELLED)
             return Finished.CANCELLED
         return Finished.STALE
+
+    def due(self) -> "Discard | None":
+        """Return the discard if this end runs it."""
+        return self.discard if self.report.outcome is Outcome.DONE else None
 
     def moved(self, now: int) -> dict[str, Any]:
         """Return the row's new cells."""
@@ -81,7 +86,7 @@ class Finish:
             "watch": "backoff" if retried else None,
             "awake": 0 if retried else int(self.awake * MICROS),
             "waiting_since": now if verdict.reason == Outcome.YIELDED else None,
-            "afresh": self.discard is not None and verdict.move is Move.COMPLETE,
+            "afresh": self.due() is not None,
         }
 
     def keep(self, tx: Transaction, outcome: Outcome) -> None:

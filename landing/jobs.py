@@ -112,7 +112,9 @@ def group_id(tx: Transaction, group: Mapping[str, Any]) -> int:
 class Claimed:
     """A job under a lease, with all that its attempt needs. `awake` is seconds toward job_deadline.
 
-    `discards` says that the rows landed so far go with the first that this attempt lands.
+    `discards` says that the rows landed so far go with the first that this attempt lands; none of them
+    has landed since the job was told to start over. `landed_rows` is not 0 where that is unknown: a
+    discard too many does no harm where rows land anew.
     """
 
     job: int
@@ -214,7 +216,7 @@ class Claim:
             key=row["key"],
             failures=row["failures"],
             landed_seq=row["landed_seq"],
-            landed_rows=whole(row["landed_rows"], 0),
+            landed_rows=whole(row["landed_rows"], 1),
             discards=row["discards"] == 1,
             mark=row["mark"],
             skip=row["skip"],

@@ -221,6 +221,7 @@ class Lander:
             StoreBroken: whether a COMMIT held is unknown.
         """
         waits = chain(WAITS, repeat(WAITS[-1]))
+        made_room = False
         while True:
             try:
                 return self._commit([operation])[0]
@@ -229,9 +230,12 @@ class Lander:
             except (StoreBusy, StoreFull, StoreReadonly) as trouble:
                 if self._closing.is_set():
                     return Raised(trouble)
+                if isinstance(trouble, StoreFull) and not made_room and (made_room := self._wal.make_room()):
+                    continue
                 self._warn_once(trouble)
                 if not isinstance(trouble, StoreBusy):  # busy: BEGIN itself waits
                     self._closing.wait(next(waits))
+                made_room = False
             except Exception as error:  # noqa: BLE001 - an answer: its asker judges
                 return Raised(error)
 

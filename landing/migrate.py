@@ -4,9 +4,7 @@ Scripts run statement by statement inside one transaction, so a store is at one
 version or at the next, never between (CONTRACTS K1).
 """
 
-import fcntl
 import hashlib
-import os
 import re
 import sqlite3
 import threading
@@ -21,7 +19,6 @@ from landing.connect import (
     WAIT_SECONDS,
     is_trouble,
     make_home,
-    open_private,
     open_writer,
     reachable,
     store_path,
@@ -29,6 +26,7 @@ from landing.connect import (
 )
 from landing.disk import refuse_network
 from landing.errors import MigrationChanged, SchemaNewer, StoreBusy, StoreError
+from landing.flock import Flock
 from landing.guard import Writer, guarded
 from landing.ledger import add_event
 from landing.snapshot import SCHEMA, check_version, version
@@ -82,24 +80,19 @@ def init_lock(home: Path) -> Iterator[None]:
         StoreBusy: another process has held it for 30 s.
     """
     path = home / INIT_LOCK
-    fd = open_private(path)
-    try:
-        if not any(is_taken(fd) for _ in range(INIT_TRIES)):
+    with closing(Flock(path)) as lock:
+        if not any(is_taken(lock) for _ in range(INIT_TRIES)):
             text = f"{path}: another process has been making the store for too long; fuser {path} says which"
             raise StoreBusy(str(path), text)
         yield
-    finally:
-        os.close(fd)
 
 
-def is_taken(fd: int) -> bool:
+def is_taken(lock: Flock) -> bool:
     """Try once to take a lock; wait a moment when another has it."""
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        threading.Event().wait(INIT_TRY_SECONDS)
-        return False
-    return True
+    if lock.take():
+        return True
+    threading.Event().wait(INIT_TRY_SECONDS)
+    return False
 
 
 def migrate(db: Writer, path: Path, now: int) -> None:
@@ -164,7 +157,8 @@ class MigrateApp:
         Raises:
             MigrationChanged: a script that ran before reads differently now.
             SchemaNewer: more scripts ran here than this version of the application has.
-            StoreError: a script does not run; names the number.
+            StoreError: a script does not run, or leaves a table that refers to one of the store's;
+                names the number.
         """
         ran = {row["number"]: row["digest"] for row in tx.all(sql.APP_MIGRATIONS, (self.app,))}
         if len(ran) > len(self.scripts):
@@ -172,15 +166,21 @@ class MigrateApp:
                 self.app,
                 f"app {self.app!r}: migration {len(ran)} ran here, this version lacks it; upgrade the app",
             )
+        made_by: dict[tuple[str, str], int] = {}
         for number, script in enumerate(self.scripts, 1):
             digest = hashlib.blake2b(script.encode(), digest_size=16).hexdigest()
             if number not in ran:
+                before = references(tx)
                 self.run(tx, number, script, digest)
+                made_by |= dict.fromkeys(references(tx) - before, number)
             elif ran[number] != digest:
                 raise MigrationChanged(
                     self.app,
                     f"app {self.app!r}: migration {number} ran here and reads differently now; add a new one",
                 )
+        if left := references(tx):
+            one = min(left)
+            raise StoreError(self.app, f"app {self.app!r}: {reference_text(*one, made_by.get(one))}")
         return len(self.scripts) - len(ran)
 
     def run(self, tx: Transaction, number: int, script: str, digest: str) -> None:
@@ -194,3 +194,19 @@ class MigrateApp:
             text = f"app {self.app!r}: migration {number} does not run: {error}"
             raise StoreError(self.app, text) from error
         tx.run(sql.ADD_APP_MIGRATION, {"app": self.app, "number": number, "digest": digest, "now": tx.now})
+
+
+def references(tx: Transaction) -> set[tuple[str, str]]:
+    """Return (table, table of the store) for each foreign key of an application to a control table.
+
+    With one the store could prune nothing any more, or its prunes would delete what has landed.
+    """
+    return {(row["child"], row["parent"]) for row in tx.all(sql.REFERENCES)}
+
+
+def reference_text(table: str, parent: str, number: int | None) -> str:
+    """Say which table refers to one of the store's, which script has just made it so, and what to do."""
+    why = "which the store must be free to prune"
+    if number is None:
+        return f"table {table!r} refers to {parent}, {why}; add a migration that makes it a plain column"
+    return f"migration {number} makes table {table!r} refer to {parent}, {why}; keep the id in a plain column"

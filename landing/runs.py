@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from landing.cells import mapping, whole
+from landing.clock import clamp_waits
 from landing.finish import Finish, Finished
 from landing.ledger import Report, add_event
 from landing.sql import queue as queue_sql
@@ -20,11 +21,15 @@ from policies.verdict import Ended, Judge, Verdict
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A run has begun: its id, the runs that died before it, and what became of each job left in flight."""
+    """A run has begun: its id, the runs that died before it, and what became of each job left in flight.
+
+    `clamped` backoffs begin with it, because the clock was set back while no supervisor ran.
+    """
 
     run: int
     dead: tuple[int, ...]
     settled: Mapping[int, State]
+    clamped: int = 0
 
     @property
     def recovered(self) -> bool:
@@ -64,7 +69,8 @@ class OpenRun:
             add_event(tx, None, row["id"], "leftovers", self.leftovers)
         settled = settle_orphans(tx, self.judge, run=row["id"])
         dead = tx.all(sql.CLOSE_DEAD_RUNS, {"now": tx.now, "run": row["id"]})
-        opened = Opened(row["id"], tuple(sorted(run["id"] for run in dead)), settled)
+        clamped = clamp_waits(tx, row["id"])
+        opened = Opened(row["id"], tuple(sorted(run["id"] for run in dead)), settled, clamped)
         if opened.recovered:
             add_event(tx, None, opened.run, "recovered", told(opened))
         return opened
@@ -90,6 +96,18 @@ class CloseRun:
     def apply(self, tx: Transaction) -> None:
         """Stamp it."""
         tx.run(sql.CLOSE_RUN, {"run": self.run, "now": tx.now})
+
+
+@dataclass(frozen=True, slots=True)
+class StopAsked:
+    """A run was asked to stop, by a signal of this name; `landing.views.stopping_since` tells when."""
+
+    run: int
+    signal: str
+
+    def apply(self, tx: Transaction) -> None:
+        """Write it down."""
+        add_event(tx, None, self.run, "stopping", {"signal": self.signal})
 
 
 def settle_orphans(

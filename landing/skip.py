@@ -6,7 +6,7 @@ from landing.errors import InvalidTransition, JobNotFound
 from landing.ledger import add_event
 from landing.sql import control as sql
 from landing.transaction import Transaction
-from policies.job import State, as_id
+from policies.job import IN_FLIGHT, State, as_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,8 @@ class Skip:
         if row["state"] == State.SKIPPED:
             return Skipped(self.job, State.SKIPPED)
         if tx.one(sql.SKIP, {"job": self.job, "now": tx.now}) is None:
-            raise InvalidTransition(str(self.job), f"job #{self.job} is {row['state']} and cannot be skipped")
+            remedy = "cancel it" if row["state"] in IN_FLIGHT else "it does not wait any more"
+            text = f"job #{self.job} is {row['state']} and cannot be skipped: {remedy}"
+            raise InvalidTransition(str(self.job), text)
         add_event(tx, self.job, None, "skipped")
         return Skipped(self.job, State.SKIPPED)

@@ -7,15 +7,14 @@ follow each other closely all get in meanwhile: that it is still held does not m
 stepping aside was in vain, only that nobody has committed does.
 """
 
-import fcntl
-import os
 import sqlite3
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
 
-from landing.connect import TURNSTILE, open_private
+from landing.connect import TURNSTILE
+from landing.flock import Flock
 from landing.views import data_version
 
 STEP_ASIDE: Final = 0.05
@@ -35,7 +34,7 @@ class Turnstile:
         monotonic: Callable[[], float],
         pause: Callable[[float], object],
     ) -> None:
-        self._fd = open_lock(home)
+        self._lock = open_lock(home)
         self._db = db
         self._monotonic = monotonic
         self._pause = pause
@@ -61,16 +60,14 @@ class Turnstile:
         return None
 
     def _free(self) -> bool:
-        try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not self._lock.take():
             return False
-        fcntl.flock(self._fd, fcntl.LOCK_UN)
+        self._lock.release()
         return True
 
     def close(self) -> None:
         """Let go of the lock file."""
-        os.close(self._fd)
+        self._lock.close()
 
 
 def begin_in_turn(db: sqlite3.Connection, home: Path) -> None:
@@ -84,21 +81,20 @@ def begin_in_turn(db: sqlite3.Connection, home: Path) -> None:
         sqlite3.OperationalError: SQLITE_BUSY for 30 s, or any other error.
     """
     db.execute(f"PRAGMA busy_timeout = {TRY_MILLISECONDS}")
-    fd = open_lock(home)
-    try:
+    with closing(open_lock(home)) as lock:
         turn = 1
-        stand(fd, aside=False)
+        stand(lock, aside=False)
         while not begun(db, last=turn == TRIES):
             turn += 1
-            stand(fd, aside=turn % TRIES_AT_TURNSTILE == 0)
-    finally:
-        os.close(fd)
+            stand(lock, aside=turn % TRIES_AT_TURNSTILE == 0)
 
 
-def stand(fd: int, *, aside: bool) -> None:
+def stand(lock: Flock, *, aside: bool) -> None:
     """Take the turnstile if it is free and keep it, or let the next in line have it."""
-    with suppress(BlockingIOError):
-        fcntl.flock(fd, fcntl.LOCK_UN if aside else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    if aside:
+        lock.release()
+    else:
+        lock.take()
 
 
 def begun(db: sqlite3.Connection, *, last: bool) -> bool:
@@ -112,6 +108,6 @@ def begun(db: sqlite3.Connection, *, last: bool) -> bool:
     return True
 
 
-def open_lock(home: Path) -> int:
+def open_lock(home: Path) -> Flock:
     """Open the lock file, making it 0600 where it is missing; it is never unlinked."""
-    return open_private(home / TURNSTILE)
+    return Flock(home / TURNSTILE)

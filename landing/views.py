@@ -6,12 +6,14 @@ none a JSON string of its beginning (payload, result) or None (the others).
 
 import json
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from landing.cells import mapping, shown, shown_json, whole
+from landing.cells import is_whole, mapping, shown, shown_json, whole
 from landing.errors import JobNotFound
+from landing.snapshot import version
 from landing.sql import ask as sql
+from landing.sql import control as control_sql
 from landing.sql import schema as schema_sql
 from policies.job import ENDED, State, as_id
 from policies.payload import PAYLOAD_LIMIT
@@ -41,7 +43,24 @@ def job(db: sqlite3.Connection, job_id: int) -> dict[str, Any]:
     row["payload"] = shown_json(row["payload"], PAYLOAD_LIMIT)
     row["options"] = None if mapping(row["options"]) is None else row["options"]
     row["result"] = None if row["result"] is None else shown_json(row["result"], RESULT_LIMIT)
+    row["skip"] = whole(row["skip"], 0)
     return row
+
+
+def discard(db: sqlite3.Connection, job_id: int) -> dict[str, bool]:
+    """Return whether what a job has landed is to go (`due`), and its lane can remove it (`possible`).
+
+    A store of the first schema knows of no discards.
+    """
+    found = db.execute(control_sql.DISCARD, (as_id(job_id),)).fetchone() if version(db) > 1 else None
+    due, possible = found or (0, 0)
+    return {"due": due == 1, "possible": possible == 1}
+
+
+def last_code(db: sqlite3.Connection, job_id: int) -> str | None:
+    """Return the error code of a job's last attempt that has ended, None where it has none."""
+    found = db.execute(sql.LAST_CODE, (as_id(job_id),)).fetchone()
+    return found[0] if found and isinstance(found[0], str) else None
 
 
 def jobs(
@@ -58,6 +77,20 @@ def jobs(
     page = {"state": state, "kind": kind, "tag": tag, "before": newest, "limit": max(1, min(limit, 1000))}
     found = rows(db, page_of(state, kind, tag), page)
     return [row | {"payload": shown_json(row["payload"], PAYLOAD_LIMIT)} for row in found]
+
+
+def ids(
+    db: sqlite3.Connection,
+    *,
+    state: str,
+    kind: str | None = None,
+    tag: str | None = None,
+    after: int = 0,
+    limit: int = 200,
+) -> list[int]:
+    """Return ids of jobs in a state, oldest first; `after` is the last one of the page before."""
+    page = {"state": state, "kind": kind, "tag": tag, "after": after, "limit": limit}
+    return [job for (job,) in db.execute(sql.IDS if tag is None else sql.IDS_TAGGED, page)]
 
 
 def page_of(state: str | None, kind: str | None, tag: str | None) -> str:
@@ -119,6 +152,17 @@ def last_run(db: sqlite3.Connection) -> dict[str, Any] | None:
     """Return the newest run's row, or None when nobody ever ran here."""
     found = rows(db, sql.LAST_RUN)
     return found[0] if found else None
+
+
+def stopping_since(db: sqlite3.Connection, run: Mapping[str, Any]) -> int | None:
+    """Return when a run was asked to stop (microseconds UTC), None if it was not.
+
+    Args:
+        db: the store.
+        run: its row, of a run that lives; only such a one stops.
+    """
+    (since,) = db.execute(sql.STOPPING_SINCE, {"run": run["id"], "since": run["started_at"]}).fetchone()
+    return since if is_whole(since) else None
 
 
 def in_flight(db: sqlite3.Connection) -> list[dict[str, Any]]:

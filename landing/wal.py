@@ -1,12 +1,12 @@
 """Folding the WAL back into the store, between groups: the lander does it, and nobody else (CONTRACTS K8)."""
 
 from collections.abc import Callable
-from contextlib import suppress
+from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
 from landing.connect import translated
-from landing.errors import StoreFull, StoreReadonly
+from landing.errors import StoreBroken, StoreError
 from landing.faults import CHECKPOINT, Reach
 from landing.guard import Writer
 from landing.snapshot import wal_size
@@ -15,6 +15,14 @@ FOLD_BYTES: Final = 32 << 20
 CUT_BYTES: Final = 64 << 20
 PINNED_BYTES: Final = 128 << 20
 """Sizes of the WAL from which it is folded back, begun anew, and spoken of."""
+
+
+class Folded(StrEnum):
+    """What came of a checkpoint: all folded back, a reader was in the way, or the store lacks room, say."""
+
+    WHOLE = "whole"
+    IN_USE = "in_use"
+    NOT_NOW = "not_now"
 
 
 class Wal:
@@ -51,27 +59,45 @@ class Wal:
         self._pinned = self._pinned and size > CUT_BYTES
         if not self.unfolded:
             return
-        with suppress(StoreFull, StoreReadonly), translated(self._path):  # another time, perhaps
-            self.unfolded = held = self._checkpoint(cut=at_leisure or size > CUT_BYTES)
-            if held and size > PINNED_BYTES and not self._pinned:
-                self._pinned = True
-                self._told(pinned_text(self._path, size))
+        folded = self._checkpoint(cut=at_leisure or size > CUT_BYTES)
+        self.unfolded = folded is not Folded.WHOLE
+        if folded is Folded.IN_USE and size > PINNED_BYTES and not self._pinned:
+            self._pinned = True
+            self._told(pinned_text(self._path, size))
 
-    def _checkpoint(self, *, cut: bool) -> bool:
-        """Fold back what readers let it, and cut the file if asked to; tell whether they were in the way.
+    def make_room(self) -> bool:
+        """Fold back what there is, on a full disk: the WAL may be what fills it. Tell whether that gave room.
+
+        Raises:
+            StoreBroken: the disk failed meanwhile.
+        """
+        return wal_size(self._path) > 0 and self._checkpoint(cut=True) is Folded.WHOLE
+
+    def _checkpoint(self, *, cut: bool) -> Folded:
+        """Fold back what readers let it, and cut the file if asked to.
 
         A reader that pins an old snapshot must not hold the lander up: no waiting here. TRUNCATE is
         the RESTART of CONTRACTS K8 that does not leave the cutting to the next commit.
         """
-        self._reach(CHECKPOINT)
+        try:
+            with translated(self._path):
+                self._reach(CHECKPOINT)
+                busy, pages, folded = self._try("TRUNCATE" if cut else "PASSIVE")
+        except StoreBroken:
+            raise
+        except StoreError:
+            return Folded.NOT_NOW
+        return Folded.IN_USE if busy or folded < pages else Folded.WHOLE
+
+    def _try(self, mode: str) -> tuple[int, int, int]:
+        """Ask SQLite once and return its answer: in the way, pages of the WAL, pages folded back."""
         (patience,) = self._db.execute("PRAGMA busy_timeout").fetchone()
         try:
             self._db.execute("PRAGMA busy_timeout = 0")
-            mode = "TRUNCATE" if cut else "PASSIVE"
             busy, pages, folded = self._db.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
         finally:
             self._db.execute(f"PRAGMA busy_timeout = {patience}")
-        return bool(busy) or folded < pages
+        return busy, pages, folded
 
 
 def pinned_text(path: Path, size: int) -> str:

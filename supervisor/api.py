@@ -7,14 +7,16 @@ no screen. An `App` is a plain list of declarations; nothing runs here.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import signature
-from typing import Any, Generic, Protocol, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Final, Generic, Protocol, TypedDict, TypeVar, Unpack, overload
 
-from policies.options import Options, options_from
+from policies.options import OPTION_NAMES, Options, options_from
 
 Row = TypeVar("Row")
 Row_co = TypeVar("Row_co", covariant=True)
 In = TypeVar("In")
 In_co = TypeVar("In_co", covariant=True)
+
+LANE_OPTIONS: Final = ("rows", "payload", *OPTION_NAMES)
 
 
 class Job(Protocol[In_co]):
@@ -218,6 +220,9 @@ class App:
             raise ValueError(f"a kind is 1 to 128 printable characters without spaces, not {kind!r}")
         if kind in self.lanes:
             raise ValueError(f"kind {kind!r} is registered twice in app {self.name!r}")
+        if unknown := [unknown_option(name) for name in options if name not in OPTION_NAMES]:
+            takes = f"a lane takes {', '.join(LANE_OPTIONS)}"
+            raise ValueError(f"lane {kind!r}: {'; '.join(unknown)}; {takes}")
         if "retry_on" in options:
             options["retry_on"] = tuple(class_name(one) for one in options["retry_on"])
         try:
@@ -246,6 +251,13 @@ class App:
         if number != len(self.migrations) + 1:
             raise ValueError(f"app {self.name!r}: migration {number} must be {len(self.migrations) + 1}")
         self.migrations.append(Migration(number, sql))
+
+
+def unknown_option(name: str) -> str:
+    """Say that a lane has no such option, and which one may have been meant."""
+    from supervisor.told.spelling import did_you_mean  # noqa: PLC0415 - children import this file
+
+    return f"unknown option {name!r}{did_you_mean(name, LANE_OPTIONS)}"
 
 
 def check_takes(fn: Any, what: str, names: tuple[str, ...]) -> None:

@@ -87,9 +87,14 @@ class Warned:
 
 @dataclass(frozen=True, slots=True)
 class Stopping:
-    """A stop was asked for; `now` means without waiting for yields."""
+    """A stop was asked for; `now` means without waiting for yields.
+
+    Otherwise `jobs` are waited for, at most so many seconds.
+    """
 
     now: bool
+    jobs: tuple[int, ...] = ()
+    patience: float = 0.0
 
 
 Event = RunStarted | JobStarted | BatchLanded | AttemptEnded | StaleBatch | Pruned | Warned | Stopping

@@ -1,6 +1,6 @@
 """The right to claim, sweep and land: a kernel lock beside the store (CONTRACTS K6, K9; SPEC C190).
 
-flock, never inherited, never unlinked; the kernel frees it whatever kills the holder.
+flock, never inherited, not by a fork either, never unlinked; the kernel frees it whatever kills the holder.
 Its mtime is the supervisor's sign of life (CONTRACTS K10).
 """
 
@@ -9,6 +9,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
+
+from landing.flock import Flock
 
 LOCK: Final = "supervisor.lock"
 RETRY_SECONDS: Final = 0.2
@@ -26,29 +28,22 @@ class SupervisorLock:
     """
 
     def __init__(self, home: Path, monotonic: Callable[[], float], wait: Callable[[float], object]) -> None:
-        self._fd = os.open(home / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._file = Flock(home / LOCK)
         until = monotonic() + RETRY_SECONDS
-        while not self._try():
+        while not self._file.take():
             if monotonic() >= until:
-                os.close(self._fd)
+                self._file.close()
                 raise LockHeld(f"another supervisor holds {home}")
             wait(0.01)
         self.touch()
 
-    def _try(self) -> bool:
-        try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
-
     def touch(self) -> None:
         """Show life: the loop calls this, from one place."""
-        os.utime(self._fd)
+        os.utime(self._file.fileno())
 
     def release(self) -> None:
         """Let go; the file stays."""
-        os.close(self._fd)
+        self._file.close()
 
 
 def is_live(home: Path) -> bool:
@@ -59,6 +54,7 @@ def is_live(home: Path) -> bool:
         return False
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.flock(fd, fcntl.LOCK_UN)  # closing does not let go while a forked copy has it open
     except BlockingIOError:
         return True
     finally:

@@ -67,7 +67,7 @@ class Context:
         """
         self._check_thread("checkpoint")
         if not isinstance(mark, str):
-            raise TypeError(f"a mark is text, not {type(mark).__name__}")
+            raise TypeError(no_mark(mark))
         text = str.__str__(mark)  # exactly text, whatever a subclass makes of itself
         if (size := len(text.encode())) > MARK_LIMIT:
             raise ValueError(f"a mark of {size} bytes; {MARK_LIMIT} are allowed")
@@ -129,6 +129,13 @@ class Context:
             raise RuntimeError(
                 f"ctx.{name} was called from another thread; ctx belongs to the compute half's"
             )
+
+
+def no_mark(value: object) -> str:
+    """Say that something else was given as a mark, and how to write it; a number is easy to read back."""
+    name = type(value).__name__
+    back = f", and {name}(ctx.resume) to read it back" if type(value) in {int, float} else ""
+    return f"a mark is text, not {name}; ctx.checkpoint(str(...)){back}"
 
 
 def count_of(name: str, value: int) -> int:

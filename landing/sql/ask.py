@@ -11,16 +11,26 @@ KINDS: Final = "SELECT kind, app, options FROM laneway_kinds ORDER BY kind"
 JOB: Final = """
 SELECT j.id, key, kind, tag, state, reason, priority, tier, num_ctx, payload, options, max_cost, created_at,
        waiting_since, started_at, finished_at, claims, failures, deferrals, run_id, lease_expires_at,
-       cancel_requested_at, awake, landed_seq, landed_rows, mark, done, total, spent, watch, watch_key,
+       cancel_requested_at, awake, landed_seq, landed_rows, mark, skip, done, total, spent, watch, watch_key,
        wake_at, r.body AS result
 FROM laneway_jobs j LEFT JOIN laneway_results r ON r.job_id = j.id
 WHERE j.id = ?"""
-"""Everything but the fence, which nobody outside may know (SPEC U40), and what only a resume needs."""
+"""Everything but the fence, which nobody outside may know (SPEC U40), and what nobody could read."""
 
 JOB_COLUMNS: Final = """
 SELECT id, key, kind, tag, state, reason, priority, payload, created_at, waiting_since, started_at,
        finished_at, claims, failures, landed_seq, landed_rows, done, total, wake_at, cancel_requested_at
 FROM laneway_jobs"""
+
+IDS: Final = """
+SELECT id FROM laneway_jobs
+WHERE state = :state AND (:kind IS NULL OR kind = :kind) AND id > :after
+ORDER BY id LIMIT :limit"""
+
+IDS_TAGGED: Final = """
+SELECT id FROM laneway_jobs
+WHERE tag = :tag AND state = :state AND (:kind IS NULL OR kind = :kind) AND id > :after
+ORDER BY id LIMIT :limit"""
 
 JOBS: Final = f"""{JOB_COLUMNS}
 WHERE id < :before
@@ -43,6 +53,15 @@ SELECT a.id, a.number, a.run_id, a.pid, a.claimed_at, r.started_at, r.finished_a
        r.error, r.exit, r.kill, COALESCE(r.spent, 0) AS spent, r.log
 FROM laneway_attempts a LEFT JOIN laneway_receipts r ON r.attempt_id = a.id
 WHERE a.job_id = ? ORDER BY a.number DESC LIMIT 200"""
+
+LAST_CODE: Final = """
+SELECT r.error_code
+FROM laneway_attempts a JOIN laneway_receipts r ON r.attempt_id = a.id
+WHERE a.job_id = ? ORDER BY a.number DESC LIMIT 1"""
+
+STOPPING_SINCE: Final = """
+SELECT MIN(at) FROM laneway_events
+WHERE job_id IS NULL AND at >= :since AND run_id = :run AND name = 'stopping'"""
 
 EVENTS: Final = "SELECT at, run_id, name, detail FROM laneway_events WHERE job_id = ? ORDER BY id LIMIT 200"
 

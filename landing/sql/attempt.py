@@ -8,17 +8,18 @@ from policies.transitions import Move
 LAND: Final = f"""
 UPDATE laneway_jobs
 SET landed_seq = :seq, landed_rows = IIF(:afresh, 0, landed_rows) + :rows,
-    discards = IIF(:afresh, 0, discards), mark = :mark, skip = :skip, digest = :digest,
+    discards = IIF(:rows > 0, 0, IIF(:owed, 1, discards)), mark = :mark, skip = :skip, digest = :digest,
     done = COALESCE(:done, done), total = COALESCE(:total, total), spent = :spent, lease_expires_at = :lease
 WHERE id = :job AND fence = :fence AND landed_seq = :seq - 1 AND state IN ({sources(Move.COMPLETE)})
 RETURNING id"""
+"""Rows that land are built on; a mark alone must not let the next attempt build on rows that are to go."""
 
 FINISH: Final = {
     move: f"""
 UPDATE laneway_jobs
 SET state = {to(move)}, reason = :reason, finished_at = :finished_at, failures = failures + :counts,
     fence = NULL, run_id = NULL, lease_expires_at = NULL, wake_at = :wake_at, watch = :watch,
-    awake = :awake, waiting_since = COALESCE(:waiting_since, waiting_since),
+    watch_key = NULL, awake = :awake, waiting_since = COALESCE(:waiting_since, waiting_since),
     landed_rows = IIF(:afresh, 0, landed_rows), discards = IIF(:afresh, 0, discards)
 WHERE id = :job AND fence = :fence AND landed_seq = :last_seq AND cancel_requested_at IS NULL
   AND state IN ({sources(move)})

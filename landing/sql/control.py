@@ -1,4 +1,4 @@
-"""Retrying and skipping: what a person decides about a job that is not in flight."""
+"""Retrying and skipping: what a person decides about a job that is not in flight, and what comes of it."""
 
 from typing import Final
 
@@ -21,6 +21,12 @@ START_OVER: Final = """
 UPDATE laneway_jobs
 SET mark = NULL, skip = 0, digest = x'', done = NULL, total = NULL, discards = :discards
 WHERE id = :job"""
+"""Only of a row that waits: an attempt under way has its resume point already."""
+
+DISCARD: Final = """
+SELECT j.discards AS due, k.discards AS possible
+FROM laneway_jobs j LEFT JOIN laneway_kinds k ON k.kind = j.kind
+WHERE j.id = ?"""
 
 FORGET_RESULT: Final = "DELETE FROM laneway_results WHERE job_id = ?"
 

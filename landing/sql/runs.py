@@ -30,8 +30,21 @@ WHERE j.state IN ({IN_FLIGHT})
 
 SHIFT_WAITS: Final = f"""
 UPDATE laneway_jobs INDEXED BY laneway_jobs_wakes
-SET wake_at = MAX(0, wake_at + :by)
+SET wake_at = MAX(0, wake_at + :by), watch_key = :now
 WHERE wake_at BETWEEN 0 AND :never AND watch = 'backoff' AND state IN ({sources(Move.WAKE)})
   AND NOT EXISTS (SELECT 1 FROM laneway_receipts r
                   WHERE r.job_id = laneway_jobs.id AND r.finished_at BETWEEN :since AND :now)"""
-"""Waits that began since the clock was set are right already."""
+"""Waits that began since the clock was set are right already; the others are counted from now."""
+
+CLAMP_WAITS: Final = f"""
+UPDATE laneway_jobs
+SET wake_at = :now + MAX(0, wake_at - late.since), watch_key = :now
+FROM (
+  SELECT j.id AS job, COALESCE(CAST(j.watch_key AS INTEGER), (
+    SELECT r.finished_at FROM laneway_receipts r
+    WHERE r.job_id = j.id ORDER BY r.attempt_id DESC LIMIT 1)) AS since
+  FROM laneway_jobs j INDEXED BY laneway_jobs_wakes
+  WHERE j.wake_at > :now AND j.wake_at <= :never AND j.watch = 'backoff'
+    AND j.state IN ({sources(Move.WAKE)})) late
+WHERE id = late.job AND late.since > :now AND late.since <= :never"""
+"""Waits that are counted from a time to come: from their last receipt, or since somebody moved them."""

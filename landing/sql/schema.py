@@ -7,6 +7,12 @@ APP_MIGRATIONS: Final = "SELECT number, digest FROM laneway_app_migrations WHERE
 ADD_APP_MIGRATION: Final = """
 INSERT INTO laneway_app_migrations (app, number, digest, applied_at) VALUES (:app, :number, :digest, :now)"""
 
+REFERENCES: Final = """
+SELECT DISTINCT m.name AS child, lower(f."table") AS parent
+FROM sqlite_master m JOIN pragma_foreign_key_list(m.name) f
+WHERE m.type = 'table' AND lower(m.name) NOT GLOB 'laneway[_]*' AND lower(f."table") GLOB 'laneway[_]*'"""
+"""Foreign keys of other tables to the store's."""
+
 HAS_SCHEMA: Final = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'laneway_meta'"
 
 SCHEMA: Final = "SELECT value FROM laneway_meta WHERE name = 'schema'"

@@ -139,7 +139,7 @@ class Conversation:
             rows=lambda: rows_of(batch, lane.rows),
             land=lane.land,
             view=attempt.view,
-            discard=attempt.discard if batch.seq == claimed.landed_seq + 1 else None,
+            discard=attempt.discard_for(batch),
         )
         self._lander.submit(land, lambda reply: self._landed(attempt, land, reply))
 

@@ -24,7 +24,7 @@ from policies.job import Outcome
 from supervisor import events
 from supervisor.application import LoadedKind
 from supervisor.attempt.conversation import Conversation, World
-from supervisor.attempt.ending import Ending, hung_up, timed_out
+from supervisor.attempt.ending import Ending, hung_up, interrupted, timed_out
 from supervisor.attempt.receipt import bare, ended_event, finish_of
 from supervisor.attempt.state import Attempt, with_own_limits
 from supervisor.attempt.view import discard_for, point_for, view_of
@@ -45,10 +45,16 @@ class Dispatch:
         self._talk = Conversation(world, pool, lander, reader, self._step)
         self._attempts: dict[Worker, Attempt] = {}
         self._stop_at: float | None = None
+        self._grace = 0.0
         self.freed: Callable[[], None] = lambda: None
 
     def __len__(self) -> int:
         return len(self._attempts)
+
+    @property
+    def jobs(self) -> tuple[int, ...]:
+        """Return the ids of the jobs in flight, lowest first."""
+        return tuple(sorted(attempt.claimed.job for attempt in self._attempts.values()))
 
     # --- begin
 
@@ -213,13 +219,15 @@ class Dispatch:
             grace = max(grace, attempt.options.grace)
             attempt.stop_sent = True
             self._talk.send(attempt, Stop("the supervisor stops"))
+        self._grace = grace
         self._stop_at = self._world.monotonic() + grace
         return self._stop_at
 
     def stop_now(self) -> None:
         """End every attempt at once; interrupted is not failed."""
+        graced = self._stop_at is not None and self._world.monotonic() >= self._stop_at
         self._stop_at = None
         for attempt in list(self._attempts.values()):
-            attempt.end(Ending(outcome=Outcome.INTERRUPTED, code="interrupted", hung=True))
+            attempt.end(interrupted(self._grace if graced else 0.0))
             self._pool.stop(attempt.worker, grace=0.0)
             self._step(attempt)

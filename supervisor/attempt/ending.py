@@ -19,7 +19,8 @@ class Ending:
 
     `by_word` endings (done, failed, yielded) are the child's own message and
     hold whatever the process does after it; all others wait for the reap. `hung` says
-    that where the child was when it was stopped tells why.
+    that where the child was when it was stopped tells why; `grace` is how many seconds it had
+    before that to end by itself, where its kill has no grace of its own.
     """
 
     outcome: Outcome
@@ -32,6 +33,7 @@ class Ending:
     result: str | None = None
     hung: bool = False
     overdue: Overdue | None = None
+    grace: float = 0.0
 
 
 def refused(code: str, text: str) -> Ending:
@@ -61,6 +63,11 @@ def hung_up() -> Ending:
         error={"type": "", "message": "the worker closed its channel and had to be stopped", "traceback": ""},
         hung=True,
     )
+
+
+def interrupted(grace: float) -> Ending:
+    """End an attempt because its run stops, and it has not yielded within so many seconds."""
+    return Ending(outcome=Outcome.INTERRUPTED, code="interrupted", hung=True, grace=grace)
 
 
 def timed_out(overdue: Overdue) -> Ending:

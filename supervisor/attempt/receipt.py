@@ -47,7 +47,7 @@ def finish_of(attempt: Attempt, run: int, now: int, monotonic: float) -> Finish:
         result=ending.result,
         awake=deadlines.awake(attempt.clocks, monotonic),
         stale=attempt.stale,
-        discard=attempt.discard if last_seq == claimed.landed_seq else None,
+        discard=attempt.discard,
         events=(("killed", report.kill),) if report.kill else (),
     )
 
@@ -115,7 +115,7 @@ def kill_facts(worker: Worker, ending: Ending) -> Mapping[str, Any] | None:
     return {
         "reason": overdue.clock if overdue else ending.code or ending.outcome,
         "deadline_s": overdue.limit if overdue else None,
-        "grace_s": climb.grace,
+        "grace_s": climb.grace or ending.grace,
         "rung": climb.last,
         "took_ms": round((worker.gone_at - climb.decided) * 1000, 1),
         "late_ms": round((worker.gone_at - climb.decided - graced) * 1000, 1),

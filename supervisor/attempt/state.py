@@ -29,7 +29,10 @@ SMALL_TALK: Final = 2000
 
 @dataclass(slots=True)
 class Attempt:
-    """The state of one claim; times are monotonic seconds."""
+    """The state of one claim; times are monotonic seconds.
+
+    `discard` is what the rows of earlier attempts still wait for; None once rows have been sent to land.
+    """
 
     claimed: Claimed
     loaded: LoadedKind
@@ -96,6 +99,13 @@ class Attempt:
         self.note_progress(batch.done, batch.total)
         self.clocks = deadlines.received(self.clocks, now)
         self.tick_credit(now)
+
+    def discard_for(self, batch: Batch) -> Discard | None:
+        """Return the discard that a batch lands with: the first that has rows is the last that gets it."""
+        owed = self.discard
+        if batch.count:
+            self.discard = None
+        return owed
 
     def row_limit(self) -> int:
         """Return how many rows a batch may have, asked before any is decoded (CONTRACTS K3)."""

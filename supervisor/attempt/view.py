@@ -48,7 +48,7 @@ def point_for(resume: str, attempt_point: tuple[str | None, int, bytes]) -> tupl
 
 
 def discard_for(claimed: Claimed, resume: str, lane: Lane[Any, Any], view: JobView) -> Discard | None:
-    """Return what removes the rows of earlier attempts when this one lands first, None where they stay.
+    """Return what removes the rows of earlier attempts when this one lands its first, None if they stay.
 
     A `restart` lane without a discard has a lander that may land a row again (CONTRACTS K4).
     """

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ipc.appspec import split_spec
-from supervisor.application import Application, load_application
+from policies.job import Resume
+from supervisor.application import BUILT_IN, Application, load_application
 from supervisor.cli.codes import USAGE
 from supervisor.cli.output import complain, hint, plain, print_json
 from supervisor.errors import ApplicationRefused, SettingsRefused
@@ -20,6 +21,7 @@ def check_command(*, home: str | None, app: str | None, as_json: bool) -> int:
     application = checked_application(settings, complaints) if settings is not None else None
     complaints += strangers()
     warnings = list(hidden(users_folders(settings))) if settings is not None else []
+    warnings += twice(application) if application is not None else []
     if as_json:
         print_json({"ok": not complaints, "complaints": complaints, "warnings": warnings})
     else:
@@ -49,6 +51,14 @@ def checked_application(settings: Settings, complaints: list[str]) -> Applicatio
     except ApplicationRefused as error:
         complaints += error.complaints
         return None
+
+
+def twice(application: Application) -> Iterator[str]:
+    """Yield a line for each of the user's lanes that land rows again and have nothing to remove them."""
+    for kind, loaded in sorted(application.kinds.items()):
+        bare = loaded.options.resume == Resume.RESTART and loaded.lane.forget is None
+        if bare and BUILT_IN not in loaded.profile.specs:
+            yield f"lane {plain(kind)} restarts without a discard: its lander must replace rows"
 
 
 def users_folders(settings: Settings) -> Iterator[Path]:

@@ -35,7 +35,7 @@ def cancel(**asked: Any) -> int:
 @click.option("--failed", is_flag=True, help="All jobs that failed.")
 @click.option("--from-start", is_flag=True, help="Start over: what has landed is discarded.")
 @click.option("--keep-rows", is_flag=True, help="With --from-start: leave what has landed where it is.")
-@common()
+@common(app=True)
 def retry(**asked: Any) -> int:
     """Queue jobs that failed or were cancelled again; they go on after what has landed."""
     from supervisor.cli.retry import retry_command

@@ -52,7 +52,8 @@ def down_command(*, home: str | None, as_json: bool, now: bool, timeout: float |
     """End the supervisor; 1 says that it is still alive, or cannot be reached from here."""
     place = find_home(home)
     if (met := meet(place)) is None:
-        return answer({"state": "none"}, "no supervisor runs here", as_json=as_json)
+        left = left_behind(place)
+        return answer({"state": "none", **left}, nobody(left), as_json=as_json)
     before, holder = met
     with closing(holder):
         patience = before.patience if timeout is None else timeout
@@ -102,6 +103,27 @@ def look(home: Path) -> Before:
     if run is None or run["clean"]:
         return Before(None, None, (), patience)
     return Before(run["id"], run["pid"], tuple(row["id"] for row in jobs), patience)
+
+
+def left_behind(home: Path) -> dict[str, int]:
+    """Return the run that died here, and how many jobs it left in flight; nothing where none did."""
+    try:
+        with snapshot(home) as db:
+            run, counts = views.last_run(db), views.counts(db)
+    except StoreError:
+        return {}
+    if run is None or run["clean"]:
+        return {}
+    return {"died": run["id"], "in_flight": sum(counts.get(state, 0) for state in IN_FLIGHT)}
+
+
+def nobody(facts: Mapping[str, int]) -> str:
+    """Say that there is nobody to stop, and what the last one left if it died."""
+    if not facts:
+        return "no supervisor runs here"
+    jobs = facts["in_flight"]
+    given = f"{jobs} of its jobs {'is' if jobs == 1 else 'are'} given back by the next run"
+    return f"no supervisor runs here; run {facts['died']} died, {given if jobs else 'nothing was in flight'}"
 
 
 def end(holder: Holder, patience: float, *, every: float) -> bool:

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from supervisor.cli import hints
 from supervisor.cli.output import one_line, plain, short
-from supervisor.told.kills import is_kill, survivors, where
+from supervisor.told.kills import is_kill, is_stop, survivors, where
 from supervisor.told.stuck import call_path, excerpt, raised_at
 from supervisor.told.units import count, duration, limit
 
@@ -51,14 +51,26 @@ def error_words(error: dict[str, Any] | None) -> str:
 
 def killed(kill: dict[str, Any], *, full: bool) -> Iterator[str]:
     """Yield how a kill went and where the child hung."""
-    limits = limit(kill["deadline_s"]) if kill.get("deadline_s") is not None else str(kill.get("reason"))
-    gone = duration(kill["took_ms"] / 1000)
-    by = ", ended by SIGKILL" if kill.get("rung") == "kill" else ""
-    yield f"kill     {limits}, gone {gone} later (grace {limit(kill['grace_s'])}{by})"
+    yield f"kill     {stop(kill) if is_stop(kill) else ladder(kill)}"
     if place := where(kill):
         yield one_line(place if place.startswith("stuck in") else f"stuck    unknown: {place}")
     if full:
         yield from block("stack", kill.get("stack") or "")
+
+
+def ladder(kill: dict[str, Any]) -> str:
+    """Say what a child was killed for, and how that went."""
+    name = str(kill.get("reason"))
+    why = name if kill.get("deadline_s") is None else f"{name} {limit(kill['deadline_s'])}"
+    by = ", ended by SIGKILL" if kill.get("rung") == "kill" else ""
+    return f"{why}, gone {duration(kill['took_ms'] / 1000)} later (grace {limit(kill['grace_s'])}{by})"
+
+
+def stop(kill: dict[str, Any]) -> str:
+    """Say that a child was killed because its run stopped, and how long it might have yielded before."""
+    grace = kill.get("grace_s")
+    patience = f" and it had not yielded within {limit(grace)}" if grace else ""
+    return f"its run stopped{patience}, gone {duration(kill['took_ms'] / 1000)} later"
 
 
 def failed(attempt: dict[str, Any], *, full: bool) -> Iterator[str]:

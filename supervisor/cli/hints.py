@@ -13,7 +13,7 @@ from typing import Final
 from supervisor.settings.place import names_app
 
 PROGRAMS: Final = ("supervisor", "laneway")
-TAKE_AN_APP: Final = frozenset({"run", "enqueue", "check"})
+TAKE_AN_APP: Final = frozenset({"run", "enqueue", "check", "retry"})
 BUILT_IN_KINDS: Final = frozenset({"vault_sync"})
 
 
@@ -37,6 +37,11 @@ def run(kinds: Iterable[str] = (), argv: Sequence[str] | None = None) -> str:
         return command("run", argv)
     app = "supervisor.lanes" if BUILT_IN_KINDS.issuperset(found := set(kinds)) and found else "FILE.py"
     return f"{command('run', argv)} --app {app}"
+
+
+def retry(job: int, *, from_start: bool) -> str:
+    """Return the command that helps a job that did not get done."""
+    return command(f"retry {job}{' --from-start' if from_start else ''}")
 
 
 def program(argv: Sequence[str]) -> str:

@@ -17,10 +17,12 @@ from supervisor.events import (
     Warned,
 )
 from supervisor.told.kills import is_kill, survivors, where
-from supervisor.told.units import count, duration
+from supervisor.told.units import count, duration, limit
 
 ERROR: Final = 200
 """Characters of an error in a line; `show` has all of it."""
+ADVICE: Final = 300
+"""Characters of one that names a command, which must be read to its end."""
 
 
 def sentence(event: Event, now: int) -> str:
@@ -48,7 +50,7 @@ def sentence(event: Event, now: int) -> str:
         case Warned():
             return f"warning: {short(event.text, 300)}"
         case Stopping():
-            return "stopping now" if event.now else "stopping after the batches under way; again to stop now"
+            return stopping(event)
 
 
 def started(event: RunStarted) -> str:
@@ -73,6 +75,16 @@ def recovered(event: RunStarted) -> Iterator[str]:
     yield f"{runs or 'an earlier run'} died: {', '.join(found) or 'nothing was in flight'}"
 
 
+def stopping(event: Stopping) -> str:
+    """Say whom a stop waits for, and for how long."""
+    if event.now:
+        return "stopping now"
+    if not event.jobs:
+        return "stopping: nothing is under way"
+    jobs = " ".join(f"#{job}" for job in event.jobs)
+    return f"stopping: waits for {jobs}, at most {limit(round(event.patience, 1))}; again to stop now"
+
+
 def progress(event: BatchLanded) -> str:
     """Say how far a job is."""
     rows = f"{count(event.rows, 'row')} landed"
@@ -83,7 +95,7 @@ def ended(event: AttemptEnded, now: int) -> str:
     """Say how an attempt ended, where it was stuck if it was killed, and what happens to its job."""
     if event.outcome == "done":
         return f"done: {count(event.rows, 'row')}"
-    error = short(event.error, ERROR)
+    error = short(event.error, ADVICE if "supervisor retry" in event.error else ERROR)
     what = "killed" if event.outcome == "timed_out" else event.outcome.replace("_", " ")
     parts = [f"{what}: {error}" if error else what]
     if is_kill(event.outcome, event.kill):
@@ -113,5 +125,7 @@ def fate(event: AttemptEnded, now: int) -> list[str]:
             return ["queued again"]
         case "failed":
             return [f"FAILED: {hints.command(f'show {event.job}')}"]
+        case "failed_optional":
+            return [f"failed (optional): {hints.command(f'show {event.job}')}"]
         case _:
             return []

@@ -15,7 +15,20 @@ HOME: Final = "The store's folder (LANEWAY_HOME; default: the nearest .superviso
 APP: Final = (
     "The application: MODULE[:ATTR] or FILE.py[:ATTR] (LANEWAY_APP; default: app in supervisor.toml)."
 )
-JOB: Final = click.IntRange(1, 2**63 - 1)
+
+
+class JobId(click.IntRange):
+    """A job's id as it is typed: 7, or #7 as every line names it."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Return the number."""
+        digits = str(value).removeprefix("#")
+        if not (digits.isascii() and digits.isdigit() and 0 < int(digits[:20]) < 2**63):
+            self.fail(f"{value!r} is no job id; write 7 or '#7'", param, ctx)
+        return int(digits)
+
+
+JOB: Final = JobId(1, 2**63 - 1)
 
 
 def as_seconds(_ctx: Any, _option: Any, text: str | None) -> float | None:

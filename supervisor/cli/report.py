@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol, TextIO
 from supervisor import sensors
 from supervisor.cli.lines import sentence
 from supervisor.cli.output import hint, print_line
+from supervisor.cli.tally import Tally
 from supervisor.events import AttemptEnded, BatchLanded, Event, JobStarted, Warned
 from supervisor.told.units import clock, iso
 
@@ -41,7 +42,7 @@ class Reporter:
     """The `report` of a run: counts on the calling thread, shows on another, never blocks or raises."""
 
     def __init__(self, display: Display) -> None:
-        self.done = self.failed = 0
+        self.tally = Tally()
         self._display = display
         self._queue: queue.Queue[Event | None] = queue.Queue(WAITING)
         self._thread = threading.Thread(target=self._serve, name="report", daemon=True)
@@ -49,8 +50,7 @@ class Reporter:
     def __call__(self, event: Event) -> None:
         """Take one event."""
         if isinstance(event, AttemptEnded):
-            self.done += event.state == "done"
-            self.failed += event.state == "failed"
+            self.tally.add(event)
         with suppress(queue.Full):
             self._queue.put_nowait(event)
 

@@ -14,6 +14,7 @@ from supervisor.application import Application, load_application
 from supervisor.cli.codes import FAILED, INTERRUPTED, STORE, USAGE
 from supervisor.cli.output import complain, page, plain, print_line, short
 from supervisor.cli.report import Display, JsonLines, Lines, Reporter
+from supervisor.cli.tally import Tally
 from supervisor.errors import ApplicationRefused
 from supervisor.faults import reach_for
 from supervisor.run.daemon import Served
@@ -45,14 +46,15 @@ def run_command(
         broken = served.ended == "broken"  # then there may be nothing left to read
         left = 0 if broken else unfinished(settings.home)
         if isinstance(shown, JsonLines):
-            counts = {"done": reporter.done, "failed": reporter.failed, "left": left}
-            shown.print("RunEnded", {"ended": served.ended, "detail": served.detail, **counts})
+            tally = reporter.tally
+            counts = {"done": tally.done, "failed": tally.failed, "failed_optional": tally.optional}
+            shown.print("RunEnded", {"ended": served.ended, "detail": served.detail, **counts, "left": left})
         else:
-            print_line(last_line(served, reporter, left))
+            print_line(last_line(served, reporter.tally, left))
     if until_idle and not as_json and not broken:
         print_rest(settings.home, application)
     cut_short = until_idle and served == Served("stopped", "SIGINT") and left > 0
-    return INTERRUPTED if cut_short else code_of(served, failed=strict and reporter.failed > 0)
+    return INTERRUPTED if cut_short else code_of(served, failed=strict and reporter.tally.failed > 0)
 
 
 @contextmanager
@@ -90,10 +92,9 @@ def unfinished(home: Path) -> int:
         return sum(jobs for state, jobs in views.counts(db).items() if state not in ENDED)
 
 
-def last_line(served: Served, reporter: Reporter, left: int) -> str:
+def last_line(served: Served, tally: Tally, left: int) -> str:
     """Say how a run ended and what it came to."""
-    counts = f"{reporter.done:,} done, {reporter.failed:,} failed" + (f", {left:,} left" if left else "")
-    return f"{served.ended.replace('_', ' ')}: {counts}"
+    return f"{served.ended.replace('_', ' ')}: {tally}" + (f", {left:,} left" if left else "")
 
 
 def code_of(served: Served, *, failed: bool) -> int:
@@ -114,7 +115,7 @@ def code_of(served: Served, *, failed: bool) -> int:
 def print_rest(home: Path, application: Application) -> None:
     """Print what still waits, and why nobody took it."""
     rows = [
-        (f"{group['jobs']:,}", plain(group["kind"]), why(group, application))
+        (f"{group['jobs']:,} x", plain(group["kind"]), why(group, application))
         for group in status(home)["waiting"]
     ]
     if rows:

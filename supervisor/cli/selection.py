@@ -7,6 +7,8 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from heapq import merge
+from itertools import chain, islice
 from typing import Any, Final, NamedTuple
 
 from landing.errors import StoreError
@@ -30,28 +32,34 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Jobs by their ids, or else all that are in one of `states`, of `kind` and with `tag`."""
+    """Jobs by their ids, or else all that are in one of `states`, of `kind` and with `tag`.
+
+    These come oldest first; with `by_state`, the jobs in the first of the states come before the others.
+    """
 
     ids: tuple[int, ...]
     states: tuple[State, ...]
     kind: str | None
     tag: str | None
+    by_state: bool = False
 
     def chunks(self, client: Client) -> Iterator[Sequence[int]]:
         """Yield ids, a chunk at a time, each once."""
-        if self.ids:
-            unique = list(dict.fromkeys(self.ids))
-            yield from (unique[start : start + TOGETHER] for start in range(0, len(unique), TOGETHER))
-        else:
-            for state in self.states:
-                yield from self.in_state(client, state)
+        found = iter(dict.fromkeys(self.ids)) if self.ids else self.matching(client)
+        while chunk := tuple(islice(found, TOGETHER)):
+            yield chunk
 
-    def in_state(self, client: Client, state: State) -> Iterator[list[int]]:
-        """Yield ids, newest first; jobs that come or go meanwhile disturb nothing."""
-        before = None
-        while rows := client.jobs(state=state, kind=self.kind, tag=self.tag, before=before, limit=TOGETHER):
-            yield [row["id"] for row in rows]
-            before = rows[-1]["id"]
+    def matching(self, client: Client) -> Iterator[int]:
+        """Yield the ids of all that match; jobs that come or go meanwhile disturb nothing."""
+        each = [self.in_state(client, state) for state in self.states]
+        return chain(*each) if self.by_state else merge(*each)
+
+    def in_state(self, client: Client, state: State) -> Iterator[int]:
+        """Yield ids, oldest first."""
+        after = 0
+        while ids := client.ids(state, kind=self.kind, tag=self.tag, after=after, limit=TOGETHER):
+            yield from ids
+            after = ids[-1]
 
 
 def selected(

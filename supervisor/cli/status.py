@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from supervisor.cli import hints
 from supervisor.cli.output import page, plain, print_json, short
 from supervisor.settings.place import find_home
+from supervisor.told.plan import RESUME_MISMATCH
 from supervisor.told.status import status
 from supervisor.told.units import count, duration
 
@@ -42,16 +43,17 @@ def status_command(request: Request) -> int:
     if request.as_json:
         print_json(facts)
     else:
-        print("\n".join(screen(facts)))
+        print("\n".join(screen(facts, strict=request.strict)))
     bad = not facts["healthy"] or bool(facts["jobs"].get("failed"))
     return 1 if request.strict and bad else 0
 
 
-def screen(facts: dict[str, Any]) -> Iterator[str]:
-    """Yield the lines of the screen."""
-    health = "HEALTHY" if facts["healthy"] else "UNHEALTHY"
-    yield f"laneway {who(facts['supervisor'])}   {plain(near(facts['home']))}   {health}"
+def screen(facts: dict[str, Any], *, strict: bool = False) -> Iterator[str]:
+    """Yield the lines of the screen; `strict` counts failed jobs among what is wrong."""
+    yield f"laneway {who(facts['supervisor'])}   {plain(near(facts['home']))}   {health(facts)}"
     yield from (f"!  {plain(reason)}" for reason in facts["reasons"])
+    if strict and (failed := facts["jobs"].get("failed")):
+        yield f"!  {count(failed, 'job')} failed (--strict)"
     if facts["next"]:
         yield f"   next: {facts['next']}"
     if facts["running"]:
@@ -64,6 +66,13 @@ def screen(facts: dict[str, Any]) -> Iterator[str]:
     if late := facts["supervisor"]["stale"]:
         yield f"{count(late, 'batch')} of run {facts['supervisor']['run']} came too late and changed nothing"
     yield last_line(facts)
+
+
+def health(facts: dict[str, Any]) -> str:
+    """Say in a word how it is; a run that stops is about to be gone, however well it is."""
+    if not facts["healthy"]:
+        return "UNHEALTHY"
+    return "STOPPING" if facts["supervisor"]["state"] == "stopping" else "HEALTHY"
 
 
 def next_step(facts: dict[str, Any]) -> str:
@@ -79,8 +88,10 @@ def is_up(supervisor: dict[str, Any]) -> bool:
 def who(supervisor: dict[str, Any]) -> str:
     """Say how the supervisor is."""
     state, run, pid = supervisor["state"], supervisor["run"], supervisor["pid"]
-    if state in {"up", "stalled"}:
-        return f"{state}, pid {pid}, run {run}, {duration(supervisor['up_s'])}"
+    if state in {"up", "stopping", "stalled"}:
+        asked = supervisor["stopping_s"]
+        since = "" if asked is None else f"{', stopping' * (state == 'stalled')} since {duration(asked)}"
+        return f"{state}{since}, pid {pid}, run {run}, {duration(supervisor['up_s'])}"
     if run is None or state == "starting":
         return str(state)
     seen = "" if supervisor["age_s"] is None else f", last seen {duration(supervisor['age_s'])} ago"
@@ -117,7 +128,7 @@ def progress(job: dict[str, Any]) -> str:
 
 def waiting_row(group: dict[str, Any]) -> tuple[str, ...]:
     """Return the cells of jobs that wait for the same reason."""
-    number = f"{group['jobs']:,}" + ("+" if group["jobs"] >= 1000 else "")
+    number = f"{group['jobs']:,}{'+' if group['jobs'] >= 1000 else ''} x"
     if "oldest_s" in group:
         when = f"oldest {duration(group['oldest_s'])}"
     else:
@@ -127,11 +138,28 @@ def waiting_row(group: dict[str, Any]) -> tuple[str, ...]:
 
 def last_line(facts: dict[str, Any]) -> str:
     """Say what ended in the last hour, which jobs failed last, how to look at one, how large the store is."""
-    hour = ", ".join(f"{count:,} {outcome}" for outcome, count in sorted(facts["last_hour"].items()))
-    line = f"last hour: {hour or 'nothing ended'}"
+    ended = facts["last_hour"]
+    hour = ", ".join(f"{number:,} {outcome}" for outcome, number in sorted(ended.items()))
+    attempts = count(sum(ended.values()), "attempt")
+    line = f"last hour: {f'{attempts} ended, {hour}' if ended else 'nothing ended'}"
     if failed := facts["last_failed"]:
         names = " ".join(f"#{job['id']}" for job in failed)
-        look, again = hints.command(f"show {failed[0]['id']}"), hints.command("retry --failed")
-        line += f"; {facts['jobs']['failed']:,} failed in all ({names}: {look}; {again})"
+        advice = "; ".join(remedies(failed, facts["jobs"]["failed"]))
+        line += f"; {count(facts['jobs']['failed'], 'job')} failed in all ({names}: {advice})"
     free = f" ({facts['free_mb']:g} MB free)" if facts["free_mb"] >= 1 else ""
     return f"{line}; store {facts['store_mb']:g} MB{free}, WAL {facts['wal_mb']:g} MB"
+
+
+def remedies(failed: list[dict[str, Any]], jobs: int) -> Iterator[str]:
+    """Yield how to look at the last of the jobs that failed, and how to retry them.
+
+    Args:
+        failed: the newest ones; those that only a fresh start helps are named.
+        jobs: how many there are in all.
+    """
+    yield hints.command(f"show {failed[0]['id']}")
+    changed = [str(job["id"]) for job in failed if job["code"] == RESUME_MISMATCH]
+    if len(changed) < jobs:
+        yield hints.command("retry --failed")
+    if changed:
+        yield hints.command(f"retry {' '.join(changed)} --from-start")

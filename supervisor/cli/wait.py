@@ -32,7 +32,8 @@ def wait_command(*, home: str | None, as_json: bool, ids: tuple[int, ...], timeo
         complain(f"not ended after {limit(timeout or 0)}: {left}")
     elif undone:
         look = hints.command(f"show {undone[0]['id']}")
-        complain(f"not done: {names(undone)}; {look} says why")
+        ends = ", ".join(f"#{row['id']} {state_in_words(row['state'])}" for row in undone)
+        complain(f"not done: {ends}; {look} says why")
     return FAILED if undone else 0
 
 

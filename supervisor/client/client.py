@@ -18,7 +18,7 @@ from policies.retry import judge
 from supervisor import sensors
 from supervisor.api import App
 from supervisor.application import Application
-from supervisor.client.change import change, change_each, sole
+from supervisor.client.change import All, change, change_each, sole
 from supervisor.client.look import Look
 from supervisor.client.order import EnqueueAll, EnqueueOptions, JobRef, job_of, registers
 from supervisor.client.tidy import Tidied, tidy
@@ -38,7 +38,8 @@ class Client(Look):
     Args:
         home: the folder itself (`home/store.db`). Enqueueing makes the store, looking never does.
         app: an App, or a whole Application with its settings; its kinds are declared in the
-            store by the next enqueue. Without one, the store's own kinds and the built-in ones are known.
+            store by the next enqueue or retry. Without one, the store's own kinds and the built-in ones
+            are known.
     """
 
     def __init__(self, home: str | Path, app: App | Application | None = None) -> None:
@@ -130,12 +131,12 @@ class Client(Look):
         Args:
             job: its id.
             from_start: start over instead of going on after what has landed, which is then
-                discarded with the first batch that lands anew.
+                discarded with the first rows that land anew. A job that waits may be told so, too.
             keep_rows: with `from_start`, leave what has landed where it is.
 
         Raises:
             JobNotFound: no such job.
-            InvalidTransition: it has not ended, or is done or skipped.
+            InvalidTransition: it is in flight, done or skipped; or it waits, and is not to start over.
             StoreError: `discard_missing`, its lane cannot discard what has landed; or `keep_rows`, which
                 says nothing without `from_start`, or where each attempt replaces its rows anyway.
         """
@@ -145,7 +146,10 @@ class Client(Look):
         self, jobs: Iterable[int], *, from_start: bool = False, keep_rows: bool = False
     ) -> list[Retried | StoreError]:
         """Retry jobs, in one transaction if all can be; answer each, or the error that `retry` raises."""
-        return change_each(self.home, (Retry(job, from_start, keep_rows) for job in jobs))
+        if self._declare:
+            change(self.home, All(self._declare))
+        live = is_live(self.home)
+        return change_each(self.home, (Retry(job, from_start, keep_rows, live) for job in jobs))
 
     def skip(self, job: int) -> Skipped:
         """Skip a job that has not begun, for good.

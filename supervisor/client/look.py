@@ -51,6 +51,13 @@ class Look:
         with snapshot(self.home) as db:
             return views.jobs(db, state=state, kind=kind, tag=tag, before=before, limit=limit)
 
+    def ids(
+        self, state: str, *, kind: str | None = None, tag: str | None = None, after: int = 0, limit: int = 200
+    ) -> list[int]:
+        """Return ids of jobs in a state, oldest first, at most `limit`; they come after the id `after`."""
+        with snapshot(self.home) as db:
+            return views.ids(db, state=state, kind=kind, tag=tag, after=after, limit=limit)
+
     def attempts(self, job: int) -> list[dict[str, Any]]:
         """Return a job's attempts with their receipts, first to last."""
         with snapshot(self.home) as db:

@@ -23,6 +23,15 @@ def jump(before: Clocks, now: Clocks) -> int:
     return moved if abs(moved) > JUMP else 0
 
 
+def set_since(before: Clocks, now: Clocks) -> int:
+    """Return since when, as the wall clock reads now, it may have read so.
+
+    The loop looks at least once a second: a longer gap is a sleep or a stop, in which nothing began to
+    wait. To reach back over all of it would take what had begun before for new.
+    """
+    return now.wall - min(elapsed(before, now), MICROS)
+
+
 def elapsed(before: Clocks, now: Clocks) -> int:
     """Return the microseconds that really went by, asleep or awake."""
     return int((now.steady - before.steady) * MICROS)

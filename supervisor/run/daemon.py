@@ -15,7 +15,7 @@ from typing import Final
 
 from ipc.child import Command
 from ipc.leftovers import MARKER
-from landing.runs import CloseRun, Opened
+from landing.runs import CloseRun, Opened, StopAsked
 from policies.job import State
 from supervisor import events, sensors
 from supervisor.application import Application, Profile
@@ -26,7 +26,7 @@ from supervisor.children.pool import Pool
 from supervisor.loop import READ
 from supervisor.run.lookout import Lookout, start_failure
 from supervisor.run.parts import Parts
-from supervisor.run.seek import Seeker
+from supervisor.run.seek import Seeker, ignore
 from supervisor.run.upkeep import Upkeep
 from supervisor.settings.place import environment
 from supervisor.settings.values import Settings
@@ -94,7 +94,7 @@ class Daemon:
             raise
         self._seeker.stop()
         self._end_children(idle_only=ended.ended not in {"broken", "interrupted"})
-        if ended.ended == "idle":
+        if ended.ended == "idle" and self._parts.awaited.left is None:  # who awaits jobs will look at them
             self._upkeep.finish(self._parts.loop.turn)
         self._close_run(ended)
         return ended
@@ -201,9 +201,12 @@ class Daemon:
         """The first time: finish the batches, yield, stop. Again: stop now."""
         self._signal = signal.Signals(number).name
         self._stops += 1
-        self._parts.report(events.Stopping(self._stops > 1))
         self._drain()
-        if self._stops > 1:
+        patience = max(0.0, self._give_up_at - LANDING_SECONDS - sensors.monotonic())
+        self._parts.report(events.Stopping(self._stops > 1, self._dispatch.jobs, patience))
+        if self._stops == 1:
+            self._parts.desk.lander.submit(StopAsked(self._run, self._signal), ignore)
+        else:
             self._give_up_at = min(self._give_up_at, sensors.monotonic() + GIVE_UP_SECONDS)
             self._dispatch.stop_now()
 

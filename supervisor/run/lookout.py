@@ -13,7 +13,7 @@ from supervisor.application import Profile
 from supervisor.attempt.conversation import World
 from supervisor.attempt.dispatch import Dispatch
 from supervisor.children.pool import SLOW_START, Pool
-from supervisor.run.clocks import Clocks, elapsed, jump
+from supervisor.run.clocks import Clocks, jump, set_since
 from supervisor.run.parts import Parts
 from supervisor.run.seek import Seeker, ignore
 from supervisor.told.units import duration
@@ -65,7 +65,7 @@ class Lookout:
             how = f"{'back' if by < 0 else 'forward'} {duration(abs(by) / MICROS)}"
             text = f"the clock was set {how}; waits keep their length"
             self._parts.report(events.Warned("clock_set", text))
-            since = self._clocks.wall - elapsed(before, self._clocks)
+            since = set_since(before, self._clocks)
             self._parts.desk.lander.submit(ShiftWaits(self._world.run, by, since), self._shifted)
 
     def _shifted(self, _reply: Any) -> None:

@@ -17,6 +17,7 @@ from policies.retry import judge
 from supervisor import events, sensors
 from supervisor.application import Application
 from supervisor.run.desk import Desk
+from supervisor.told.units import count
 
 NONCE: Final = 16
 """Hex digits of a marker that are random; the others tie them to the store."""
@@ -66,14 +67,16 @@ def numbered(pids: tuple[int, ...]) -> str:
     return ", ".join(f"pid {pid}" for pid in pids)
 
 
-def open_run(desk: Desk, application: Application, marker: str, leftovers: Leftovers) -> Opened:
+def open_run(
+    desk: Desk, application: Application, marker: str, leftovers: Leftovers, report: events.Report
+) -> Opened:
     """Bring the schema of each application up to date, declare the kinds, settle what a dead run left."""
     for loaded in application.apps:
         desk.ask(MigrateApp(loaded.app.name, [one.sql for one in loaded.app.migrations]))
     for register in application.declarations():
         desk.ask(register)
     found = {"ended": leftovers.ended, "survivors": leftovers.survivors}
-    return desk.ask(
+    opened = desk.ask(
         OpenRun(
             pid=os.getpid(),
             boot=sensors.boot_id(),
@@ -83,3 +86,7 @@ def open_run(desk: Desk, application: Application, marker: str, leftovers: Lefto
             leftovers=found if leftovers else None,
         )
     )
+    if opened.clamped:
+        text = f"the clock was set back while no supervisor ran; {count(opened.clamped, 'wait')} began anew"
+        report(events.Warned("clock_set", text))
+    return opened

@@ -4,14 +4,15 @@ lock -> schema -> leftovers ended -> desk (lander, reader) -> run opened, orphan
 """
 
 import threading
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
+from pathlib import Path
 
 from ipc.doorbell import Doorbell
 from landing.faults import Reach, unarmed
-from landing.migrate import create, upgrade
+from landing.migrate import create, init_lock, upgrade
 from supervisor import events, sensors
 from supervisor.application import Application
-from supervisor.lock import SupervisorLock
+from supervisor.lock import LockHeld, SupervisorLock
 from supervisor.loop import Loop
 from supervisor.run.daemon import Daemon, Served
 from supervisor.run.desk import open_desk
@@ -46,7 +47,7 @@ def serve(
     home, awaited = settings.home, Awaited(report, None if jobs is None else set(jobs))
     create(home, sensors.now_micros())
     with ExitStack() as stack:
-        lock = SupervisorLock(home, sensors.monotonic, threading.Event().wait)
+        lock = take_lock(home)
         stack.callback(lock.release)
         upgrade(home, sensors.now_micros())
         leftovers = end_dead_runs(home, awaited.report)
@@ -54,7 +55,22 @@ def serve(
         bell = stack.enter_context(closing(Doorbell(home)))
         desk = stack.enter_context(open_desk(home, loop, awaited.report, reach))
         marker = new_marker(home)
-        opened = open_run(desk, application, marker, leftovers)
+        opened = open_run(desk, application, marker, leftovers, awaited.report)
         daemon = Daemon(application, settings, Parts(loop, bell, desk, lock, awaited), opened, marker)
         with daemon.signals():
             return daemon.run(until_idle=until_idle)
+
+
+def take_lock(home: Path) -> SupervisorLock:
+    """Take the supervisor's lock; wait for a writer that holds it to upgrade an older store (CONTRACTS K7).
+
+    Raises:
+        LockHeld: another supervisor holds the store.
+        StoreBusy: an upgrade has been under way for 30 s.
+    """
+    pause = threading.Event().wait
+    with suppress(LockHeld):
+        return SupervisorLock(home, sensors.monotonic, pause)
+    with init_lock(home):  # whoever upgrades holds it, too
+        pass
+    return SupervisorLock(home, sensors.monotonic, pause)

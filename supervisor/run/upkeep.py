@@ -40,6 +40,7 @@ class Upkeep:
         self._todo: deque[Operation[Any]] = deque()
         self._next_look = world.monotonic()
         self._jobs = self._attempts = self._freed = 0
+        self._warned = False
 
     @property
     def busy(self) -> bool:
@@ -71,6 +72,7 @@ class Upkeep:
 
     def _look(self, now: float) -> None:
         self._next_look = now + LOOK_SECONDS
+        self._warned = False
         self._todo.extend(self._operations(self._world.now()))
         self._lander.submit(self._todo[0], self._answered)
 
@@ -82,7 +84,7 @@ class Upkeep:
         yield Vacuum(VACUUM_PAGES, KEPT_PAGES)
 
     def _answered(self, reply: Pruned | Vacuumed | Raised) -> None:
-        """Ask again while there is more, then for the next; a look that was given up asks for nothing."""
+        """Ask again while there is more, then for the next, also when one has failed."""
         more = self._noted(reply)
         if self._todo and not more:
             self._todo.popleft()
@@ -102,9 +104,14 @@ class Upkeep:
                 self._freed += reply.freed * reply.page_size
                 return reply.freed > 0 and reply.left > KEPT_PAGES
             case Raised():
-                self._todo.clear()
-                self._world.report(events.Warned("prune_failed", f"nothing was pruned: {reply.error}"))
+                self._warn_once(reply.error)
                 return False
+
+    def _warn_once(self, error: Exception) -> None:
+        if not self._warned:
+            self._warned = True
+            text = f"not everything that may go was pruned: {error}; the next look tries again"
+            self._world.report(events.Warned("prune_failed", text))
 
     def _tell(self) -> None:
         if self._jobs:

@@ -91,7 +91,14 @@ class SettingsFile:
         for name, value in self._content.items():
             if name not in TOP_LEVEL:
                 what = f"section [{name}]" if isinstance(value, dict) else f"key {name!r}"
-                self.complain(f"unknown {what}{did_you_mean(name, TOP_LEVEL)}")
+                self.complain(f"unknown {what}{place_of(name)}")
+
+
+def place_of(name: str) -> str:
+    """Say where a key that is unknown at the top level belongs, or what may have been meant."""
+    if name in OPTION_NAMES:
+        return "; it belongs into [defaults] or [kinds.X]"
+    return did_you_mean(name, TOP_LEVEL)
 
 
 def is_workers(value: object) -> bool:

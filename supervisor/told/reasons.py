@@ -10,19 +10,23 @@ WORDS = {
     "kind_not_loaded": "kind not loaded by the running supervisor",
     "orphaned": "was running when the supervisor died",
     "queued": "queued",
+    "run_ending": "the run is ending",
 }
 
 
-def why_queued(*, live: bool, running: int, waited: int) -> str:
+def why_queued(*, live: bool, running: int, waited: int, ending: bool = False) -> str:
     """Return the name of what holds a queued job.
 
     Args:
         live: whether a supervisor runs here.
         running: how many jobs are in flight.
         waited: microseconds since it was queued.
+        ending: whether the supervisor was asked to stop, and claims nothing more.
     """
     if not live:
         return "no_supervisor"
+    if ending:
+        return "run_ending"
     if running:
         return "others_run"
     return "kind_not_loaded" if waited > SETTLED_SECONDS * MICROS else "queued"

@@ -32,12 +32,13 @@ def status(home: Path) -> dict[str, Any]:
     """
     now = sensors.now_micros()
     with snapshot(home) as db:
-        run, counts = views.last_run(db), views.counts(db)
+        run, counts, live = views.last_run(db), views.counts(db), is_live(home)
+        stopping = stopping_since(db, run, live=live)
         facts: dict[str, Any] = {
-            "supervisor": supervisor_facts(home, run, now),
+            "supervisor": supervisor_facts(home, run, now, stopping),
             "jobs": counts,
             "running": [running_facts(row, now) for row in views.in_flight(db)],
-            "waiting": waiting_facts(db, now, live=is_live(home)),
+            "waiting": waiting_facts(db, now, live=live, ending=stopping is not None),
             "last_hour": views.ended_since(db, now - HOUR),
             "last_failed": last_failed(db) if counts.get("failed") else [],
         }
@@ -50,18 +51,36 @@ def status(home: Path) -> dict[str, Any]:
     return {"healthy": not reasons, "reasons": reasons, "home": str(home), **facts}
 
 
-def supervisor_facts(home: Path, run: dict[str, Any] | None, now: int) -> dict[str, Any]:
-    """Say whether a supervisor is up, starting, stalled, down or died; `age_s` counts from its last sign."""
+def stopping_since(db: "Connection", run: dict[str, Any] | None, *, live: bool) -> int | None:
+    """Return when the run that lives was asked to stop, None if it was not, or none lives."""
+    return views.stopping_since(db, run) if live and run is not None and not run["clean"] else None
+
+
+def supervisor_facts(
+    home: Path, run: dict[str, Any] | None, now: int, stopping: int | None = None
+) -> dict[str, Any]:
+    """Say whether a supervisor is up, starting, stopping, stalled, down or died.
+
+    `age_s` counts from its last sign of life, `stopping_s` from when it was asked to stop.
+    """
     seen = last_sign_of_life(home)
     age = None if seen is None else max(0.0, round(now / MICROS - seen, 1))
     run = run or {"id": None, "pid": None, "started_at": None, "clean": 1}
     if is_live(home):
-        state = "starting" if run["clean"] else "stalled" if (age or 0) > STALLED_SECONDS else "up"
+        up_or_not = "up" if stopping is None else "stopping"
+        state = "starting" if run["clean"] else "stalled" if (age or 0) > STALLED_SECONDS else up_or_not
     else:
         state = "down" if run["clean"] else "died"
-    up = round((now - run["started_at"]) / MICROS) if state in {"up", "stalled"} else None
-    stale = run.get("stale", 0)  # a store of the first schema does not count them
-    return {"state": state, "run": run["id"], "pid": run["pid"], "age_s": age, "up_s": up, "stale": stale}
+    up = round((now - run["started_at"]) / MICROS) if state in {"up", "stopping", "stalled"} else None
+    return {
+        "state": state,
+        "run": run["id"],
+        "pid": run["pid"],
+        "age_s": age,
+        "up_s": up,
+        "stopping_s": None if stopping is None else round(max(0, now - stopping) / MICROS, 1),
+        "stale": run.get("stale", 0),  # a store of the first schema does not count them
+    }
 
 
 def running_facts(row: dict[str, Any], now: int) -> dict[str, Any]:
@@ -80,14 +99,14 @@ def running_facts(row: dict[str, Any], now: int) -> dict[str, Any]:
     }
 
 
-def waiting_facts(db: "Connection", now: int, *, live: bool) -> list[dict[str, Any]]:
+def waiting_facts(db: "Connection", now: int, *, live: bool, ending: bool) -> list[dict[str, Any]]:
     """Return who waits, by kind and reason; counts stop at 1,000 a group."""
     running = len(views.in_flight(db))
     queued = [
         {
             "kind": row["kind"],
             "jobs": row["jobs"],
-            "reason": why_queued(live=live, running=running, waited=now - row["oldest"]),
+            "reason": why_queued(live=live, running=running, waited=now - row["oldest"], ending=ending),
             "oldest_s": round(max(0, now - row["oldest"]) / MICROS, 1),
         }
         for row in views.waiting(db)
@@ -105,9 +124,14 @@ def waiting_facts(db: "Connection", now: int, *, live: bool) -> list[dict[str, A
 
 
 def last_failed(db: "Connection") -> list[dict[str, Any]]:
-    """Return the three newest failed jobs."""
+    """Return the three newest failed jobs; `code` is the error code of the last attempt."""
     return [
-        {"id": row["id"], "kind": row["kind"], "reason": row["reason"]}
+        {
+            "id": row["id"],
+            "kind": row["kind"],
+            "reason": row["reason"],
+            "code": views.last_code(db, row["id"]),
+        }
         for row in views.jobs(db, state="failed", limit=3)
     ]
 

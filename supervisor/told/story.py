@@ -6,15 +6,21 @@ row + attempts with receipts + events  ->  id, key, kind, state ... waits, attem
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from landing import views
 from landing.snapshot import snapshot
-from policies.job import ENDED, IN_FLIGHT, State
+from policies.job import ENDED, IN_FLIGHT, WAITING, State
+from policies.transitions import TRANSITIONS, Move
 from supervisor import sensors
 from supervisor.lock import is_live
+from supervisor.told.plan import plan
 from supervisor.told.reasons import in_words, why_queued
+from supervisor.told.status import stopping_since
 from supervisor.told.units import iso
+
+RETRIABLE: Final = TRANSITIONS[Move.RESUME][0]
+"""States from which a retry leads to another attempt."""
 
 
 def story(home: Path, job: int) -> dict[str, Any]:
@@ -27,7 +33,9 @@ def story(home: Path, job: int) -> dict[str, Any]:
     with snapshot(home) as db:
         row = views.job(db, job)
         attempts, events = views.attempts(db, job), views.events(db, job)
-        running = len(views.in_flight(db))
+        running, run, live = len(views.in_flight(db)), views.last_run(db), is_live(home)
+        ending = stopping_since(db, run, live=live) is not None
+        discard = views.discard(db, job)
         declared = views.kinds(db).get(row["kind"], {}).get("options", {})
     return {
         "id": row["id"],
@@ -46,20 +54,38 @@ def story(home: Path, job: int) -> dict[str, Any]:
         "progress": {"done": row["done"], "total": row["total"]},
         "failures": row["failures"],
         "max_attempts": declared.get("max_attempts"),
-        "waits": waits(row, sensors.now_micros(), live=is_live(home), running=running),
+        "waits": waits(row, sensors.now_micros(), live=live, running=running, ending=ending),
+        "plan": next_plan(row, discard, declared.get("resume")),
         "attempts": [attempt_story(one, row) for one in attempts],
-        "landed": {"batches": row["landed_seq"], "rows": row["landed_rows"], "mark": row["mark"]},
+        "landed": {
+            "batches": row["landed_seq"],
+            "rows": row["landed_rows"],
+            "mark": row["mark"],
+            "discards": discard["possible"],
+        },
         "events": [event_story(one) for one in events],
     }
 
 
-def waits(row: Mapping[str, Any], now: int, *, live: bool, running: int) -> list[dict[str, Any]]:
+def next_plan(
+    row: Mapping[str, Any], discard: Mapping[str, bool], resume: str | None
+) -> dict[str, Any] | None:
+    """Say what the next attempt does with what has landed; None where nothing has, or none can come."""
+    begun = row["landed_rows"] or row["mark"] is not None
+    if not begun or row["state"] not in WAITING | RETRIABLE:
+        return None
+    return plan(row, discard, resume)._asdict()
+
+
+def waits(
+    row: Mapping[str, Any], now: int, *, live: bool, running: int, ending: bool = False
+) -> list[dict[str, Any]]:
     """Return every reason that holds a waiting job now: its name, its words, until when if that is known."""
     found: list[tuple[str, str | None]] = []
     if row["state"] in {State.PENDING, State.DEFERRED}:
         found.append((row["reason"] or row["state"], iso(row["wake_at"])))
     elif row["state"] == State.QUEUED and live:
-        why = why_queued(live=live, running=running, waited=now - row["waiting_since"])
+        why = why_queued(live=live, running=running, waited=now - row["waiting_since"], ending=ending)
         found += [] if why == "queued" else [(why, None)]
     if not live and row["state"] in IN_FLIGHT:
         found.append(("orphaned", None))

@@ -26,13 +26,17 @@ def rows_from(job, start):
         yield job.id, n, f"row {n} of job {job.id}"
 
 
-def after(mark):
-    return 0 if mark is None else int(mark) + 1
+def begun(ctx):
+    """Return where to go on; an attempt from the start says so before its first row."""
+    if ctx.resume is None:
+        ctx.checkpoint("-1")
+        return 0
+    return int(ctx.resume) + 1
 
 
 @app.lane("replay", resume="replay", **FOREVER)
 def replay(job, ctx):
-    for row in rows_from(job, after(ctx.resume)):
+    for row in rows_from(job, begun(ctx)):
         yield row
         if job.payload["unit"] and row[1] % job.payload["unit"] == 0:
             ctx.checkpoint(str(row[1]))
@@ -40,7 +44,7 @@ def replay(job, ctx):
 
 @app.lane("checkpoint", resume="checkpoint", **FOREVER)
 def checkpoint(job, ctx):
-    for row in rows_from(job, after(ctx.resume)):
+    for row in rows_from(job, begun(ctx)):
         yield row
         if row[1] % (job.payload["unit"] or 50) == 0:
             ctx.checkpoint(str(row[1]))
@@ -48,9 +52,11 @@ def checkpoint(job, ctx):
 
 @app.lane("restart", resume="restart", **FOREVER)
 def restart(job, ctx):
-    yield from rows_from(job, 0)
+    yield from rows_from(job, begun(ctx))
 
 
+@replay.discard
+@checkpoint.discard
 @restart.discard
 def forget(db, job):
     db.execute("DELETE FROM chaos_rows WHERE job = ?", (job.id,))

@@ -9,6 +9,7 @@ import sqlite3
 import time
 from collections.abc import Callable
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -112,6 +113,9 @@ class Chaos:
                 self._change(self._client.cancel, "state NOT IN ('done', 'cancelled')", step.pick)
             case Act.RETRY:
                 self._change(self._client.retry, "state = 'cancelled'", step.pick)
+            case Act.RETRY_FROM_START:
+                anew = partial(self._client.retry, from_start=True)
+                self._change(anew, "state = 'cancelled'", step.pick)
             case Act.KILL_CHILD:
                 children = supervisor.children()
                 with suppress(ProcessLookupError, IndexError):

@@ -30,9 +30,13 @@ class Act(StrEnum):
     ENQUEUE = "enqueue"
     CANCEL = "cancel"
     RETRY = "retry"
+    RETRY_FROM_START = "retry --from-start"
     KILL_CHILD = "kill a child"
     TERM = "SIGTERM"
     KILL = "SIGKILL"
+
+
+RETRIES: Final = (Act.RETRY, Act.RETRY_FROM_START)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +93,8 @@ def draw(dice: Random, backlog: int) -> Round:
         [Step(dice.uniform(0.5, 2.0), Act.KILL_CHILD, pick=dice.random())] if dice.random() < 0.15 else []
     )
     steps += [Step(dice.uniform(0.0, 2.0), Act.CANCEL, pick=dice.random())] if dice.random() < 0.15 else []
-    steps += [Step(dice.uniform(0.0, 2.0), Act.RETRY, pick=dice.random())] if dice.random() < 0.15 else []
+    if dice.random() < 0.3:
+        steps.append(Step(dice.uniform(0.0, 2.0), dice.choice(RETRIES), pick=dice.random()))
     if way == "stop" or any(one.startswith("close") for one in faults_drawn):
         steps.append(Step(dice.uniform(0.3, 2.0), Act.TERM))
     last = Step(PATIENCE if way == "point" else dice.uniform(0.0, 2.2), Act.KILL)

@@ -151,7 +151,9 @@ def test_show_names_the_line_where_a_killed_job_was_stuck(project: Shell) -> Non
     assert re.search(
         rf"^stuck in re/__init__\.py:\d+ match < squares\.py:{line} runaway$", shown, re.MULTILINE
     )
-    assert re.search(r"^kill     0\.3 s, gone \d+ ms later \(grace 0\.5 s\)$", shown, re.MULTILINE)
+    assert re.search(
+        r"^kill     batch_deadline 0\.3 s, gone \d+ ms later \(grace 0\.5 s\)$", shown, re.MULTILINE
+    )
     assert "survivors" not in shown + done.out, "nobody can know of a descendant that left the group"
     assert shown.endswith("next     supervisor show 1 --full\n         supervisor retry 1\n")
     assert "Current thread" in project("show", "1", "--full").out
@@ -159,8 +161,13 @@ def test_show_names_the_line_where_a_killed_job_was_stuck(project: Shell) -> Non
     assert attempt["kill"].keys() >= {"deadline_s", "grace_s", "took_ms", "stack", "survivors"}
     assert attempt["exit"]["signal"] == 15
     failed = project("status")
-    assert "1 failed in all (#1: supervisor show 1; supervisor retry --failed)" in failed.out
-    assert project("status", "--strict").code == 1
+    assert (
+        "last hour: 1 attempt ended, 1 timed_out; 1 job failed in all (#1: supervisor show 1;" in failed.out
+    )
+    assert "; supervisor retry --failed); store" in failed.out
+    assert "--strict" not in failed.out
+    strict = project("status", "--strict")
+    assert (strict.code, strict.out.splitlines()[1]) == (1, "!  1 job failed (--strict)")
 
 
 def test_show_says_why_a_job_waits_and_what_to_do(project: Shell) -> None:
@@ -247,7 +254,7 @@ def test_a_run_until_idle_says_what_still_waits_and_why(project: Shell) -> None:
     assert done.code == 0
     assert done.out.splitlines()[-2:] == [
         "still waiting:",
-        "  1   square   kind not loaded: supervisor.lanes:app has no such lane",
+        "  1 x   square   kind not loaded: supervisor.lanes:app has no such lane",
     ]
 
 

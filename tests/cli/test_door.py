@@ -118,6 +118,8 @@ def test_a_waiting_job_has_every_reason_that_holds_now() -> None:
         ("kind_not_loaded", "kind not loaded by the running supervisor")
     ]
     assert named({**ROW, "waiting_since": NOW}, live=True, running=0) == [], "it is about to be taken"
+    [ending] = waits(ROW, NOW, live=True, running=2, ending=True)
+    assert (ending["reason"], ending["text"]) == ("run_ending", "the run is ending")
     assert named({**ROW, "state": "done"}, live=False, running=0) == []
     orphaned = ("orphaned", "was running when the supervisor died")
     assert named({**ROW, "state": "running"}, live=False, running=1) == [orphaned, nobody]
@@ -145,4 +147,4 @@ def test_a_cancel_that_is_not_settled_in_time_says_so(
     states = {1: "cancelling", 2: "cancelling"}
     settle(client, states)
     assert states == {1: "cancelling", 2: "cancelled"}
-    assert verified(1, "cancelling", []).startswith("cancelling: its batches are refused")
+    assert verified(1, "cancelling", [], ran=True).startswith("cancelling: its batches are refused")

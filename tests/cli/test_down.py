@@ -1,5 +1,6 @@
 """`supervisor down`: ends the one that holds the lock, and nobody else; says what was verified."""
 
+import re
 import signal
 import subprocess
 import sys
@@ -74,6 +75,53 @@ def test_where_nobody_runs_there_is_nothing_to_stop(project: Shell) -> None:
     assert (project("down").code, project("down").out) == (0, "no supervisor runs here\n")
     assert project("down", "--json").json == {"state": "none"}
     assert not project.home.exists()
+
+
+def test_where_a_run_died_what_it_left_is_told(project: Shell) -> None:
+    """C194, K9: kill -9 is no clean stop, and the next run settles what was in flight."""
+    with supervising(project, "sleepy", '{"seconds": 60}') as supervisor:
+        supervisor.kill()
+        supervisor.wait()
+    done = project("down")
+    assert (done.code, done.out) == (
+        0,
+        "no supervisor runs here; run 1 died, 1 of its jobs is given back by the next run\n",
+    )
+    assert project("down", "--json").json == {"state": "none", "died": 1, "in_flight": 1}
+    said = "job #1 is running and cannot be retried: its supervisor died; run first, which gives it back, or"
+    assert project.refused("retry", "1", code=1) == f"{said} cancel it"
+    assert project("cancel", "1").out == "#1 cancelled; its supervisor had died\n"
+    shown = project("show", "1").out
+    assert shown.startswith('#1 sleepy {"seconds": 60}   cancelled\n')
+    assert "orphaned" not in shown
+    assert shown.endswith("next     supervisor retry 1\n")
+    assert "1 died, nothing was in flight" in project("down").out
+
+
+def test_while_a_run_stops_everybody_says_so(stubborn: Shell) -> None:
+    """Reasons everywhere: since when, whom it waits for and until when, and why nobody takes what waits."""
+    assert stubborn("enqueue", "stubborn").code == 0
+    with stubborn.start("run", stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as supervisor:
+        wait_for(lambda: stubborn.home.exists() and Client(stubborn.home).job(1)["landed_rows"])
+        stubborn("enqueue", "stubborn")
+        supervisor.terminate()
+        wait_for(lambda: stubborn("status", "--json").json["supervisor"]["state"] == "stopping")
+        facts = stubborn("status", "--json").json
+        assert facts["healthy"]
+        assert facts["supervisor"]["stopping_s"] >= 0
+        if facts["waiting"]:
+            assert {group["text"] for group in facts["waiting"]} == {"the run is ending"}
+        head = stubborn("status").out.splitlines()[0]
+        assert re.match(r"laneway stopping since [\d.]+ m?s, pid \d+, run 1, .*   STOPPING$", head)
+        supervisor.terminate()
+        out, _ = supervisor.communicate(timeout=20)
+    lines = [line.split("  ", 1)[-1] for line in out.decode().splitlines()]
+    assert "stopping: waits for #1 #2, at most 60 s; again to stop now" in lines or (
+        "stopping: waits for #1, at most 60 s; again to stop now" in lines
+    )
+    assert "stopping now" in lines
+    [kill] = [line for line in stubborn("show", "1").out.splitlines() if line.startswith("kill ")]
+    assert re.fullmatch(r"kill     its run stopped, gone \d+ ms later", kill)
 
 
 def test_one_that_outlives_the_request_is_said_to_be_alive_until_it_is_asked_again(stubborn: Shell) -> None:
@@ -156,7 +204,8 @@ def test_a_stored_pid_that_is_a_strangers_by_now_is_never_signalled(project: She
         try:
             with closing(open_writer(store_path(project.home))) as db:
                 db.execute("UPDATE laneway_runs SET pid = ?", (stranger.pid,))
-            assert project("down").out == "no supervisor runs here\n"
+            said = "no supervisor runs here; run 1 died, nothing was in flight\n"
+            assert project("down").out == said
             with holding(project) as holder:
                 done = project("down", "--json")
                 assert done.json.items() >= {"state": "stopped", "pid": holder.pid, "verified": True}.items()

@@ -128,7 +128,9 @@ def test_a_recursion_is_told_once_with_how_often(trouble: Shell) -> None:
 
 def test_a_child_that_ignores_sigterm_is_said_to_have_been_ended_by_sigkill(trouble: Shell) -> None:
     _, shown = story(trouble, "stubborn")
-    assert re.search(r"^kill     0\.3 s, gone .* \(grace 0\.3 s, ended by SIGKILL\)$", shown, re.MULTILINE)
+    assert re.search(
+        r"^kill     batch_deadline 0\.3 s, gone .* \(grace 0\.3 s, ended by SIGKILL\)$", shown, re.MULTILINE
+    )
     assert re.search(
         rf"^stuck (in trouble\.py:{line_of('stubborn(job') + 3} stubborn|.*ignored SIGTERM, ended by SIGKILL"
         r" after its grace of 0\.3 s)$",
@@ -159,7 +161,9 @@ def test_a_remedy_is_read_in_full(trouble: Shell) -> None:
     """K4: resume_mismatch tells what to do."""
     ran, shown = story(trouble, "changes")
     failed = next(line for line in ran.splitlines() if "resume_mismatch" in line)
-    assert "…; FAILED: supervisor show 1" in failed
+    assert failed.endswith("supervisor retry 1 --from-start; FAILED: supervisor show 1"), "it is not cut"
+    status = trouble("status").out
+    assert "1 job failed in all (#1: supervisor show 1; supervisor retry 1 --from-start); store" in status
     [error] = [line for line in shown.splitlines() if line.startswith("error    ")]
     assert error.endswith("then start the job over: supervisor retry 1 --from-start")
     assert shown.endswith("         supervisor retry 1 --from-start\n"), "going on would differ again"
@@ -191,6 +195,26 @@ def test_an_attempt_under_way_survives_every_screen(trouble: Shell) -> None:
     shown = trouble("show", "1").out
     assert "waits    was running when the supervisor died\n" in shown
     assert shown.endswith("next     supervisor run\n")
+
+
+def test_a_stop_is_told_as_one_with_the_time_that_there_was_to_yield(trouble: Shell) -> None:
+    """K9: interrupted, and what is shown of it is dated once the job has gone on."""
+    trouble.write("supervisor.toml", 'app = "trouble.py"\nmax_workers = 1\n[defaults]\ngrace = 0.3\n')
+    trouble("enqueue", "lasts")
+    with trouble.start("run", stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as supervisor:
+        wait_for(lambda: facts(trouble)["landed"]["rows"])
+        supervisor.terminate()
+        supervisor.communicate(timeout=20)
+    shown = trouble("show", "1").out
+    stopped = r"^kill     its run stopped and it had not yielded within 0\.3 s, gone .* later$"
+    assert re.search(stopped, shown, re.MULTILINE)
+    assert "SIGTERM" not in shown
+    with trouble.start("run", stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as supervisor:
+        wait_for(lambda: facts(trouble)["state"] == "running")
+        earlier = r"^earlier  attempt 1, which ended at \d\d:\d\d:\d\d:\nkill     its run stopped"
+        assert re.search(earlier, trouble("show", "1").out, re.MULTILINE)
+        supervisor.terminate()
+        supervisor.communicate(timeout=20)
 
 
 def facts(shell: Shell) -> Any:

@@ -19,6 +19,7 @@ from tests.cli.shell import SQUARES, Shell
         (["laneway", "jobs", "--home", "a b"], "show 5", "laneway show 5 --home 'a b'"),
         (["laneway", "jobs", "--home=here"], "logs 5", "laneway logs 5 --home here"),
         (["laneway", "enqueue", "x", "--app", "app.py"], "run", "laneway run --app app.py"),
+        (["laneway", "retry", "5", "--app", "app.py"], "retry 5", "laneway retry 5 --app app.py"),
         (["laneway", "run", "--app", "app.py", "--home", "h"], "show 5", "laneway show 5 --home h"),
         ([], "status", "supervisor status"),
     ],

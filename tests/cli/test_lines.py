@@ -31,6 +31,9 @@ NOW = 1_700_000_000_000_000
 STACK = 'Current thread 0x01 (most recent call first):\n  File "/srv/app.py", line 41 in transcribe\n'
 
 
+REMEDY = f"resume_mismatch: {'what was yielded ' * 12}; start the job over: supervisor retry 5 --from-start"
+
+
 def ended(**facts: Any) -> AttemptEnded:
     """Return the end of attempt 1 of job 5, done unless said otherwise."""
     base: dict[str, Any] = {
@@ -114,12 +117,21 @@ def ended(**facts: Any) -> AttemptEnded:
             "#5 embed failed: the lander raised: no; FAILED: supervisor show 5",
         ),
         (
+            ended(outcome="failed", state="failed_optional", error="Fail: no cover"),
+            "#5 embed failed: Fail: no cover; failed (optional): supervisor show 5",
+        ),
+        (
+            ended(outcome="failed", state="failed", error=REMEDY),
+            f"#5 embed failed: {REMEDY}; FAILED: supervisor show 5",
+        ),
+        (
             ended(outcome="failed", state="failed", error="no", kill={"took_ms": 5.0, "survivors": [9, 10]}),
             "#5 embed failed: no, survivors: pid 9, pid 10; FAILED: supervisor show 5",
         ),
         (StaleBatch(5, 3), "#5 batch 3 came too late and changed nothing"),
         (Warned("disk_full", "the disk is full\nreally"), "warning: the disk is full …"),
-        (Stopping(now=False), "stopping after the batches under way; again to stop now"),
+        (Stopping(now=False), "stopping: nothing is under way"),
+        (Stopping(False, (3, 5), 4.99), "stopping: waits for #3 #5, at most 5 s; again to stop now"),
         (Stopping(now=True), "stopping now"),
     ],
     ids=lambda value: value[:60] if isinstance(value, str) else "",
@@ -152,7 +164,7 @@ def test_lines_are_printed_as_they_happen_and_progress_now_and_then(
             report(BatchLanded(5, "embed", n, n, None, None))
         report(ended(rows=100))
         report(ended(job=6, outcome="failed", state="failed"))
-    assert (report.done, report.failed) == (1, 1)
+    assert str(report.tally) == "1 done, 1 failed"
     lines = [line.split("  ", 1)[1] for line in capsys.readouterr().out.splitlines()]
     assert lines == [
         "#5 embed started",
@@ -214,7 +226,7 @@ def test_a_terminal_that_stops_reading_holds_nobody_up(monkeypatch: pytest.Monke
         assert display.entered.wait(10)
         for _ in range(20_000):
             report(ended())
-    assert report.done == 20_001
+    assert report.tally.done == 20_001
     assert time.monotonic() - began < 5
     display.free.set()
 
@@ -227,7 +239,7 @@ def test_a_reader_that_is_gone_ends_the_showing_not_the_run() -> None:
     with Reporter(Gone()) as report:
         for _ in range(3):
             report(ended())
-    assert report.done == 3
+    assert report.tally.done == 3
 
 
 @pytest.fixture

@@ -97,7 +97,7 @@ def test_a_failed_job_goes_on_after_its_last_mark_with_all_attempts_before_it(st
     )
     assert [one["number"] for one in facts(steps)["attempts"]] == [1, 2]
     shown = steps("show", "1").out
-    assert "FAILED: Fail: the world is not ready, attempt 2 of 2\n" in shown
+    assert "FAILED: Fail: the world is not ready, attempt 2 (1 of 1 since its retry)\n" in shown
     steps.write("go", "")
     assert steps("resume", "1").code == 0
     assert steps("run", "--until-idle").code == 0
@@ -127,14 +127,10 @@ def test_starting_over_needs_a_discard_or_the_word_that_rows_may_stay(steps: She
     assert refused.startswith("job #1 has landed 3 rows, and lane 'steps' has no discard")
     assert facts(steps)["state"] == "failed", "a refused retry changes nothing"
     done = steps("retry", "2", "--from-start")
-    assert (
-        done.out
-        == "#2 queued again; starts over; what it has landed (3 rows) is discarded with its first new batch\n"
-    )
+    over = "starts over; the 3 rows that it has landed are discarded with its first new rows"
+    assert done.out == f"#2 queued again; {over}\n"
     assert landed(steps, 2) == [(0, 1), (1, 1), (2, 1)], "not before that"
-    assert (
-        steps("retry", "3").out == "#3 queued again; starts over; what it has landed (3 rows) is replaced\n"
-    )
+    assert steps("retry", "3").out == f"#3 queued again; {over}\n"
     assert steps("run", "--until-idle").code == 0
     for job in (2, 3):
         assert landed(steps, job) == [(n, 2) for n in range(6)]
@@ -145,7 +141,7 @@ def test_rows_that_may_stay_stay(steps: Shell) -> None:
     fail(steps, "steps")
     assert "--from-start" in steps.refused("retry", "1", "--keep-rows", code=2)
     done = steps("retry", "1", "--from-start", "--keep-rows")
-    assert done.out == "#1 queued again; starts over; what it has landed (3 rows) stays\n"
+    assert done.out == "#1 queued again; starts over; the 3 rows that it has landed stay\n"
     assert (facts(steps)["landed"]["mark"], len(landed(steps))) == (None, 3)
     assert "retried  " in steps("show", "1").out
     assert steps("show", "1").out.splitlines()[3].endswith(", from the start, rows kept")
@@ -161,8 +157,8 @@ def test_each_job_that_cannot_be_retried_is_named_and_the_others_are(steps: Shel
     assert done.code == 1
     assert done.json == [{"id": 1, "state": "queued"}, {"id": 2, "state": "queued"}]
     assert done.lines[:3] == [
-        "error: job #3 is done and cannot be retried",
-        "error: job #4 is queued and cannot be retried",
+        "error: job #3 is done and cannot be retried: it is over, enqueue it anew",
+        "error: job #4 is queued and cannot be retried: it waits already (--from-start has it start over)",
         "error: no job #9",
     ]
 
@@ -173,7 +169,7 @@ def test_all_that_failed_are_retried_at_once_and_nothing_that_was_cancelled(step
     assert "retry --failed" in steps("status").out
     assert steps("retry", "--failed", "--kind", "forgetful").out.startswith("#3 queued again; ")
     done = steps("retry", "--failed")
-    assert [line.split()[0] for line in done.out.splitlines()] == ["#2", "#1"]
+    assert [line.split()[0] for line in done.out.splitlines()] == ["#1", "#2"]
     assert steps("retry", "--failed").err == "hint: no job matches\n"
     assert steps("retry", "--state", "cancelled").out.startswith("#4 queued again; goes on after")
     assert "'done' is not one of" in steps.refused("retry", "--state", "done", code=2)

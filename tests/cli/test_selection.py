@@ -28,7 +28,7 @@ def test_a_selection_is_carried_out_page_by_page_and_leaves_all_others_alone(pro
     project("enqueue", "sleepy", "--tag", "night")
     done = project("skip", "--tag", "night", "--kind", "square", "--json")
     assert done.code == 0
-    assert [one["id"] for one in done.json] == list(range(many, 0, -1))
+    assert [one["id"] for one in done.json] == list(range(1, many + 1))
     assert {one["state"] for one in done.json} == {"skipped"}
     assert project("status", "--json").json["jobs"] == {"queued": 2, "skipped": many}
     again = project("skip", "--tag", "night", "--kind", "square", "--json")
@@ -41,10 +41,10 @@ def test_a_cancel_by_selection_takes_what_has_not_ended_unless_told_otherwise(pr
     project("run", "--until-idle")
     project("enqueue", "square", "--lines", "-", stdin=b"{}\n{}\n")
     assert project("cancel", "--kind", "square").out.splitlines() == [
-        "#3 cancelled; it had not started",
         "#2 cancelled; it had not started",
+        "#3 cancelled; it had not started",
     ]
-    assert project("cancel", "--state", "failed").out == "#1 cancelled, its process is gone\n"
+    assert project("cancel", "--state", "failed").out == "#1 cancelled; it was not running\n"
     assert "'done' is not one of" in project.refused("cancel", "--state", "done", code=2)
 
 
@@ -56,7 +56,10 @@ def test_skipping_is_for_jobs_that_wait(project: Shell) -> None:
     project("run", "--until-idle")
     done = project("skip", "2", "1", "7")
     assert (done.code, done.out) == (1, "#1 skipped\n")
-    assert done.lines == ["error: job #2 is failed and cannot be skipped", "error: no job #7"]
+    assert done.lines == [
+        "error: job #2 is failed and cannot be skipped: it does not wait any more",
+        "error: no job #7",
+    ]
     assert project("show", "1").out.splitlines()[0] == "#1 square {}   skipped"
     assert project("jobs", "--state", "skipped").out.splitlines()[1].split()[2] == "skipped"
 
@@ -90,3 +93,19 @@ def test_one_that_is_refused_holds_up_none_of_the_others(project: Shell) -> None
     answers = change_each(project.home, [Skip(1), Skip(5), Skip(2)])
     assert [answers[0], answers[2]] == [Skipped(1, "skipped"), Skipped(2, "skipped")]
     assert str(answers[1]) == "no job #5"
+
+
+@pytest.mark.parametrize("command", ["show", "logs", "wait", "cancel", "retry", "skip"])
+def test_an_id_is_a_number_or_what_lines_name_it_by(command: str, project: Shell) -> None:
+    """K15: ids are ascending integers."""
+    said = project.refused(command, "3-5", code=2)
+    assert "'3-5' is no job id; write 7 or '#7'; supervisor" in said
+    for wrong in ("0", "#", "##1", "1.5", "٣", "9" * 30):
+        assert "is no job id" in project.refused(command, wrong, code=2), wrong
+
+
+def test_one_job_that_is_named_twice_is_taken_once(project: Shell) -> None:
+    project("enqueue", "square", "--lines", "-", stdin=b"{}\n{}\n")
+    assert project("show", "#1").out.startswith("#1 square")
+    assert project("skip", "#2", "2", "1", "02").out == "#2 skipped\n#1 skipped\n"
+    assert project("jobs", "--before", "#2").out.splitlines()[1].startswith("1 ")

@@ -13,7 +13,7 @@ from landing.prune import Prune
 from landing.store import Store
 from policies.job import State
 from supervisor import sensors
-from supervisor.cli.status import Request, last_line, plain_request
+from supervisor.cli.status import Request, last_line, plain_request, who
 from supervisor.client import Client
 from supervisor.lock import SupervisorLock
 from supervisor.told.status import complaints, status, supervisor_facts
@@ -53,7 +53,7 @@ def test_a_new_home_is_down_and_says_what_to_do(shell: Shell) -> None:
     assert lines[1] == "!  no supervisor runs, 1 unfinished"
     assert lines[2] == "   next: supervisor run --app supervisor.lanes"
     assert lines[3] == "WAITING 1"
-    assert lines[4].startswith("  1   vault_sync   no supervisor runs here   oldest ")
+    assert lines[4].startswith("  1 x   vault_sync   no supervisor runs here   oldest ")
     assert shell("status", "--strict").code == 1
 
 
@@ -120,6 +120,21 @@ def test_health_is_bad_for_these_reasons_alone(
 ) -> None:
     who = {"state": state, "run": 7, "pid": 42, "age_s": 9.0}
     assert complaints({"supervisor": who, "jobs": jobs, "wal_mb": wal}) == said
+
+
+def test_a_run_that_stops_is_stopping_until_it_does_not_move(tmp_path: Path) -> None:
+    """K10: the lock says whether it lives, its own word that it stops."""
+    run = {"id": 7, "pid": 42, "started_at": 1_000_000, "clean": 0}
+    lock = SupervisorLock(tmp_path, lambda: 0.0, lambda seconds: None)
+    try:
+        now = int((tmp_path / "supervisor.lock").stat().st_mtime * 1e6) + 1_000_000
+        facts = supervisor_facts(tmp_path, run, now, now - 3_000_000)
+        assert (facts["state"], facts["stopping_s"]) == ("stopping", 3.0)
+        assert who(facts).startswith("stopping since 3.0 s, pid 42, run 7, ")
+        facts = supervisor_facts(tmp_path, run, now + 60_000_000, now - 3_000_000)
+        assert who(facts).startswith("stalled, stopping since 1 min 3 s, pid 42, run 7, ")
+    finally:
+        lock.release()
 
 
 def test_free_pages_are_told_where_they_are_worth_a_word(tmp_path: Path) -> None:

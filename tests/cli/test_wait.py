@@ -27,7 +27,7 @@ def test_a_job_that_was_not_done_is_told_by_its_name(project: Shell) -> None:
         1,
         "#1 done\n#2 failed: KeyError: count\n#3 cancelled\n",
     )
-    assert done.err == "error: not done: #2, #3; supervisor show 2 says why\n"
+    assert done.err == "error: not done: #2 failed, #3 cancelled; supervisor show 2 says why\n"
     done = project("wait", "2", "--json")
     assert (done.code, done.json[0]["state"], len(done.lines)) == (1, "failed", 1)
 
@@ -53,7 +53,7 @@ def test_each_job_is_told_when_it_ends(project: Shell) -> None:
         Client(project.home).skip(1)
         out, err = waiter.communicate(timeout=20)
     assert (waiter.returncode, out) == (1, b"#1 skipped\n")
-    assert err == b"error: not done: #2; supervisor show 2 says why\n"
+    assert err == b"error: not done: #2 cancelled; supervisor show 2 says why\n"
 
 
 def test_when_the_time_is_up_the_ones_that_are_left_are_named(project: Shell) -> None:

@@ -48,7 +48,7 @@ def test_what_is_done_stays_done(stand: Stand) -> None:
     claimed = stand.running()
     stand.finish(claimed)
     with pytest.raises(
-        InvalidTransition, match=f"job #{claimed.job} is done and cannot be cancelled"
+        InvalidTransition, match=f"^job #{claimed.job} is done and cannot be cancelled: it has ended$"
     ) as refused:
         stand.cancel(claimed.job)
     assert refused.value.code == "invalid_transition"

@@ -6,6 +6,7 @@ import pytest
 
 from landing.clock import ShiftWaits
 from landing.jobs import LEASE_SECONDS
+from landing.transaction import Transaction
 from policies.job import MICROS, Outcome
 from tests.landing.stand import START, Stand
 
@@ -64,6 +65,97 @@ def test_an_event_keeps_by_how_much_and_how_many(stand: Stand) -> None:
     stand.write(ShiftWaits(stand.run, -HOURS_MICROS, stand.now))
     ((detail,),) = stand.query("SELECT detail FROM laneway_events WHERE name = 'clock_set'")
     assert json.loads(detail) == {"by_s": -HOURS, "waits": 1}
+
+
+# --- set back while no supervisor runs
+
+
+def clock_set(stand: Stand) -> list[dict[str, object]]:
+    found = stand.query("SELECT detail FROM laneway_events WHERE name = 'clock_set' ORDER BY id")
+    return [json.loads(detail) for (detail,) in found]
+
+
+def wait_of(stand: Stand, job: int) -> float:
+    return float(stand.row(job)["wake_at"] - stand.now) / MICROS
+
+
+def test_a_start_on_a_clock_that_was_set_back_stretches_no_wait(stand: Stand) -> None:
+    """K10: the machine's clock was ahead by hours when the job failed."""
+    first = backing_off(stand)
+    stand.tick(2)
+    second = backing_off(stand)
+    length = wait_of(stand, second)
+    stand.tick(-HOURS)
+    opened = stand.open_run()
+    assert opened.clamped == 2
+    assert (wait_of(stand, first), wait_of(stand, second)) == (length, length)
+    assert clock_set(stand) == [{"by_s": None, "waits": 2}]
+    stand.tick(-HOURS)
+    assert stand.open_run().clamped == 2, "once more, from when it was counted last"
+    assert wait_of(stand, first) == length
+
+
+def test_a_start_leaves_waits_alone_that_are_counted_from_the_past(stand: Stand) -> None:
+    job = backing_off(stand)
+    wake = stand.row(job)["wake_at"]
+    stand.tick(1)
+    assert stand.open_run().clamped == 0
+    stand.tick(-1)
+    assert stand.open_run().clamped == 0
+    assert (stand.row(job)["wake_at"], clock_set(stand)) == (wake, [])
+
+
+def test_a_start_leaves_waits_alone_that_were_moved_when_the_clock_was_set(stand: Stand) -> None:
+    """K10: the run saw it; the receipt lies in the future still."""
+    job = backing_off(stand)
+    stand.tick(-HOURS)
+    stand.write(ShiftWaits(stand.run, -HOURS_MICROS, stand.now))
+    wake = stand.row(job)["wake_at"]
+    stand.tick(1)
+    assert stand.open_run().clamped == 0
+    assert stand.row(job)["wake_at"] == wake
+
+
+def test_a_wait_moved_forward_by_a_run_comes_back_with_the_clock(stand: Stand) -> None:
+    """K10: its receipt lies in the past, before the clock was ahead."""
+    job = backing_off(stand)
+    length = wait_of(stand, job)
+    stand.tick(HOURS)
+    stand.write(ShiftWaits(stand.run, HOURS_MICROS, stand.now))
+    stand.tick(-HOURS)
+    assert stand.open_run().clamped == 1
+    assert wait_of(stand, job) == length
+
+
+def test_the_next_wait_is_counted_from_its_own_receipt(stand: Stand) -> None:
+    job = backing_off(stand)
+    stand.tick(-HOURS)
+    stand.open_run()
+    stand.tick(wait_of(stand, job))
+    again = stand.look(run=stand.run).claimed
+    assert again is not None
+    stand.start(again)
+    stand.tick(HOURS)
+    stand.fail(again)
+    length = wait_of(stand, job)
+    stand.tick(-HOURS)
+    assert stand.open_run().clamped == 1
+    assert wait_of(stand, job) == length
+
+
+def test_a_wait_with_garbage_for_its_beginning_is_left_alone(stand: Stand) -> None:
+    """A start must not fail over it."""
+    job = backing_off(stand)
+    wake = stand.row(job)["wake_at"]
+
+    class Spoil:
+        def apply(self, tx: Transaction) -> None:
+            tx.run("UPDATE laneway_jobs SET watch_key = 'soon'")
+
+    stand.write(Spoil())
+    stand.tick(-HOURS)
+    assert stand.open_run().clamped == 0
+    assert stand.row(job)["wake_at"] == wake
 
 
 def test_an_attempt_that_ended_before_it_began_is_read_like_any_other(stand: Stand) -> None:

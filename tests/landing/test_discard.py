@@ -1,5 +1,7 @@
 """What earlier attempts landed goes in one transaction with what the next one lands first."""
 
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -7,6 +9,7 @@ from typing import Any
 import pytest
 
 from landing.batches import Discard, Landed, LanderRaised
+from landing.connect import store_path
 from landing.finish import Finished
 from landing.jobs import Claimed, Register
 from landing.lander import Raised
@@ -51,13 +54,27 @@ def test_the_first_batch_replaces_what_was_there(stand: Stand) -> None:
     assert (len(stand.notes()), stand.row(again.job)["landed_rows"]) == (2, 2)
 
 
-def test_a_batch_without_rows_replaces_them_too(stand: Stand) -> None:
-    """K4, K3: a mark alone."""
+def test_a_mark_alone_replaces_nothing(stand: Stand) -> None:
+    """K4, K3: it moves the resume point, the rows go with the first one after it."""
     again, discard = starting_over(stand)
     stand.land(again, 2, point=POINT, discard=discard)
-    assert stand.notes() == []
+    assert len(stand.notes()) == 2
     row = stand.row(again.job)
-    assert (row["landed_rows"], row["discards"], row["mark"]) == (0, 0, "half")
+    assert (row["landed_seq"], row["landed_rows"], row["discards"], row["mark"]) == (2, 2, 1, "half")
+    stand.land(again, 3, (again.job, 1, "new"), discard=discard)
+    assert stand.notes() == [(again.job, 1, "new")]
+    assert (stand.row(again.job)["landed_rows"], stand.row(again.job)["discards"]) == (1, 0)
+
+
+def test_rows_that_land_without_a_discard_are_not_discarded_later(stand: Stand) -> None:
+    """K4: a `restart` lane without one lands over what is there, and the next attempt may build on that."""
+    again, _ = starting_over(stand)
+    stand.land(again, 2, (again.job, 3, "new"), point=POINT)
+    assert stand.row(again.job)["discards"] == 0
+    stand.fail(again, last_seq=2)
+    stand.tick(60)
+    third = stand.claim()
+    assert (third.discards, third.landed_rows, third.mark) == (False, 3, "half")
 
 
 def test_a_death_before_the_first_batch_leaves_rows_and_need(stand: Stand) -> None:
@@ -71,7 +88,7 @@ def test_a_death_before_the_first_batch_leaves_rows_and_need(stand: Stand) -> No
 
 
 def test_a_job_that_yields_nothing_the_second_time_discards_at_its_end(stand: Stand) -> None:
-    """K4: in the finish transaction."""
+    """K4: in the finish transaction; a mark alone is nothing."""
     again, discard = starting_over(stand)
     assert stand.finish(again, DONE, 1, discard=discard) is Finished.HELD
     assert stand.notes() == []
@@ -79,11 +96,22 @@ def test_a_job_that_yields_nothing_the_second_time_discards_at_its_end(stand: St
     assert (row["state"], row["landed_seq"], row["landed_rows"], row["discards"]) == ("done", 1, 0, 0)
 
 
-@pytest.mark.parametrize("move", [Move.FAIL, Move.FAIL_OPTIONAL, Move.BACK_OFF, Move.RELEASE, Move.CANCEL])
-def test_no_other_end_discards(stand: Stand, move: Move) -> None:
-    """K4."""
+@pytest.mark.parametrize(
+    ("move", "outcome"),
+    [
+        (Move.COMPLETE, Outcome.SKIPPED),
+        (Move.FAIL, Outcome.FAILED),
+        (Move.FAIL_OPTIONAL, Outcome.FAILED),
+        (Move.BACK_OFF, Outcome.DIED),
+        (Move.RELEASE, Outcome.YIELDED),
+        (Move.CANCEL, Outcome.CANCELLED),
+    ],
+)
+def test_no_other_end_discards(stand: Stand, move: Move, outcome: Outcome) -> None:
+    """K4, K15: also not that of a job that is done because there was nothing to do."""
     again, discard = starting_over(stand)
-    stand.finish(again, Verdict(move, "why", wake_at=stand.now), 1, discard=discard)
+    verdict = Verdict(move, "why", wake_at=stand.now if move is Move.BACK_OFF else None)
+    stand.finish(again, verdict, 1, report=Report(outcome=outcome), discard=discard)
     assert len(stand.notes()) == 2
     row = stand.row(again.job)
     assert (row["landed_rows"], row["discards"]) == (2, 1)
@@ -145,12 +173,13 @@ def test_a_discard_can_do_what_a_lander_can_and_no_more(stand: Stand) -> None:
         forget(db, job)
         db.enqueue("scan", {"of": job.job})
 
-    assert stand.land(again, 2, discard=Discard(enqueues, again)) is Landed.LANDED
+    new = (again.job, 1, "new")
+    assert stand.land(again, 2, new, discard=Discard(enqueues, again)) is Landed.LANDED
     assert stand.query("SELECT payload FROM laneway_jobs WHERE kind = 'scan'") == [(f'{{"of":{again.job}}}',)]
     other, _ = starting_over(stand)
     commits = Discard(lambda db, _job: db.execute("COMMIT"), other)
     with pytest.raises(LanderRaised, match="the discard raised Refused"):
-        stand.land(other, other.landed_seq + 1, discard=commits)
+        stand.land(other, other.landed_seq + 1, (other.job, 1, "new"), discard=commits)
 
 
 def test_in_a_group_that_fails_a_discard_runs_again_and_nothing_is_lost(stand: Stand, home: Path) -> None:
@@ -193,3 +222,13 @@ def test_a_discard_that_ends_the_transaction_is_not_asked_again(stand: Stand, ho
     assert isinstance(answer.error, LanderRaised)
     assert isinstance(answer.error.cause, CommitLost)
     assert len(stand.notes()) == 2
+
+
+@pytest.mark.parametrize("garbage", ["'many'", "x'ff'", "1 << 60", "-9e999"])
+def test_rows_that_nobody_can_count_are_rows(stand: Stand, garbage: str) -> None:
+    """K4, U32: a `restart` lane discards once too often rather than land rows twice."""
+    job = stand.enqueue()
+    with closing(sqlite3.connect(store_path(stand.home), isolation_level=None)) as db:
+        db.execute(f"UPDATE laneway_jobs SET landed_rows = {garbage} WHERE id = ?", (job,))
+    claimed = stand.claim()
+    assert (claimed.job, claimed.landed_rows) == (job, 1)

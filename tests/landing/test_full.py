@@ -53,6 +53,36 @@ print("resumed")
 """
 
 
+ITS_OWN_WAL = """
+import resource, sys
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+from landing.batches import Landed
+from landing.snapshot import store_size
+from tests.landing.stand import Stand, land, lander_thread
+
+stand = Stand(Path(sys.argv[2]) / "home").furnish()
+job = stand.running("embed")
+rewrite = "UPDATE notes SET text = ? WHERE seq = 0"
+with lander_thread(stand.home) as thread:
+    assert thread.ask(land(job, 1, [(job.job, 0, "x" * 100_000)])) is Landed.LANDED
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, resource.RLIM_INFINITY))
+    for seq in range(2, 40):
+        batch = land(job, seq, [()], lander=lambda db, job, rows: db.execute(rewrite, ("y" * 100_000,)))
+        assert thread.ask(batch) is Landed.LANDED
+    assert thread.notices.empty()
+    assert max(store_size(stand.home)) <= 1_000_000
+print("landed")
+"""
+
+
+def test_where_its_own_wal_is_what_fills_the_disk_the_lander_folds_it_back(tmp_path: Path) -> None:
+    """K1, K8: 38 batches of 100 kB over one row, in files of at most 1 MB."""
+    command = [sys.executable, "-c", ITS_OWN_WAL, str(ROOT), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
+    assert (done.stdout, done.stderr) == ("landed\n", "")
+
+
 def run_full(how: str, room: Path, *prefix: str) -> subprocess.CompletedProcess[str]:
     room.mkdir()
     command = [*prefix, sys.executable, "-c", FULL, str(ROOT), how, str(room)]

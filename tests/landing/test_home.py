@@ -14,7 +14,8 @@ import pytest
 
 from landing.connect import open_writer, store_path
 from landing.errors import NoStore, StoreBroken, StoreError
-from landing.migrate import create
+from landing.jobs import Register
+from landing.migrate import create, upgrade
 from landing.snapshot import same_store, snapshot, store_identity, store_size
 from landing.store import Store
 from tests.landing.stand import START, Stand
@@ -92,6 +93,59 @@ def refusal(home: Path) -> str:
     assert str(home) in refused.value.subject
     assert "\n" not in str(refused.value)
     return str(refused.value)
+
+
+def link_to(kind: str, stand: Stand, tmp_path: Path) -> Path:
+    """Return another home, whose store is a second name of the stand's."""
+    other = tmp_path / "other"
+    other.mkdir()
+    path = store_path(other)
+    if kind == "hard":
+        path.hardlink_to(store_path(stand.home))
+    else:
+        path.symlink_to("../nowhere" if kind == "dangling" else store_path(stand.home))
+    return other
+
+
+@pytest.mark.parametrize("kind", ["symbolic", "hard", "dangling"])
+def test_a_store_by_a_second_name_is_refused_to_whoever_would_write(
+    kind: str, stand: Stand, tmp_path: Path
+) -> None:
+    """C190, K9: the lock lies beside the name, so two supervisors could have the one store."""
+    other = link_to(kind, stand, tmp_path)
+    said = refusal(other)
+    assert said.endswith("with --home")
+    assert "is a link to a store" in said or ("has a second name (a hard link)" in said and kind == "hard")
+    for act in (
+        lambda: Store(other, lambda: START, create_missing=True),
+        lambda: Store(other, lambda: START).write(Register("app", {})),
+        lambda: open_writer(store_path(other)),
+        lambda: upgrade(other, START),
+    ):
+        with pytest.raises(StoreError):
+            act()
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_hard_link_is_refused_by_both_its_names_until_one_is_gone(stand: Stand, tmp_path: Path) -> None:
+    """C190."""
+    other = link_to("hard", stand, tmp_path)
+    refusal(stand.home)
+    store_path(other).unlink()
+    assert stand.enqueue() > 0
+
+
+def test_a_linked_store_can_be_read(stand: Stand, tmp_path: Path) -> None:
+    job = stand.enqueue()
+    with snapshot(link_to("symbolic", stand, tmp_path)) as db:
+        assert db.execute("SELECT id FROM laneway_jobs").fetchall() == [(job,)]
+
+
+def test_a_home_may_be_a_link_itself(stand: Stand, tmp_path: Path) -> None:
+    """K15: its lock is the same file by either name."""
+    (tmp_path / "link").symlink_to(stand.home)
+    create(tmp_path / "link", START)
+    assert Stand(tmp_path / "link").enqueue() == 1
 
 
 def test_a_home_that_is_a_file_is_refused(tmp_path: Path) -> None:

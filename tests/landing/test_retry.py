@@ -15,6 +15,13 @@ from tests.landing.stand import KINDS, START, Stand
 
 POINT = {"mark": "half", "skip": 3, "digest": b"\x01"}
 ENDS = [Move.FAIL, Move.FAIL_OPTIONAL, Move.CANCEL]
+EVENTS = "SELECT name, detail FROM laneway_events WHERE job_id = ?"
+WAITS = "it waits already (--from-start has it start over)"
+REMEDIES = {
+    **dict.fromkeys(("queued", "pending", "deferred"), WAITS),
+    **dict.fromkeys(("leased", "running"), "cancel it first"),
+    **dict.fromkeys(("done", "skipped"), "it is over, enqueue it anew"),
+}
 OVER = {"from_start": True, "keep_rows": False}
 
 
@@ -106,10 +113,53 @@ def test_only_what_failed_or_was_cancelled_can_be_retried(stand: Stand, state: s
         job = stand.enqueue()
         stand.write(Skip(job))
     before = stand.row(job)
-    with pytest.raises(InvalidTransition, match=f"^job #{job} is {state} and cannot be retried$") as refused:
+    with pytest.raises(InvalidTransition) as refused:
         retry(stand, job)
+    assert str(refused.value) == f"job #{job} is {state} and cannot be retried: {REMEDIES[state]}"
     assert refused.value.code == "invalid_transition"
     assert stand.row(job) == before
+
+
+@pytest.mark.parametrize("state", ["leased", "running"])
+def test_an_attempt_under_way_does_not_start_over_and_a_dead_supervisors_is_told_as_that(
+    stand: Stand, state: str
+) -> None:
+    """A33, K9: its resume point was given to it already."""
+    job = stand.leased().job if state == "leased" else stand.running().job
+    before = stand.row(job)
+    for live, remedy in ((True, "cancel it first"), (False, "its supervisor died; run first, which gives")):
+        with pytest.raises(InvalidTransition, match=f"{state} and cannot be retried: {remedy}"):
+            retry(stand, job, from_start=True, live=live)
+    assert stand.row(job) == before
+
+
+@pytest.mark.parametrize("state", ["queued", "pending", "deferred"])
+def test_a_job_that_waits_can_be_told_to_start_over(stand: Stand, state: str) -> None:
+    """K4: its place, its state and its failures stay, only what the next attempt does changes."""
+    with_discard(stand, "embed")
+    move = {"queued": Move.RELEASE, "pending": Move.BACK_OFF, "deferred": Move.DEFER}[state]
+    claimed = stand.running()
+    stand.land(claimed, 1, (claimed.job, 0, "x"), point=POINT)
+    stand.finish(claimed, Verdict(move, "why", wake_at=stand.now + MICROS, counts=True), 1)
+    before = stand.row(claimed.job)
+    assert retry(stand, claimed.job, from_start=True) == Retried(claimed.job, state, waited=True)
+    changed = {"mark": None, "skip": 0, "digest": b"", "done": None, "total": None, "discards": 1}
+    assert stand.row(claimed.job) == {**before, **changed}
+    assert [name for name, _ in stand.query(EVENTS, claimed.job)] == ["started_over"]
+    stand.tick(2)
+    again = stand.claim()
+    assert (again.job, again.discards, again.mark, again.skip) == (claimed.job, True, None, 0)
+
+
+def test_a_job_that_waits_is_not_made_to_land_rows_twice(stand: Stand) -> None:
+    """K4: the same rules as for one that has ended."""
+    claimed = stand.running()
+    stand.land(claimed, 1, (claimed.job, 0, "x"), point=POINT)
+    stand.finish(claimed, Verdict(Move.RELEASE, "why"), 1)
+    before = stand.row(claimed.job)
+    with pytest.raises(DiscardMissing):
+        retry(stand, claimed.job, from_start=True)
+    assert stand.row(claimed.job) == before
 
 
 @pytest.mark.parametrize("job", [99, 0, -1, 2**63])
@@ -139,7 +189,7 @@ def test_rows_that_nobody_can_remove_are_not_landed_twice(stand: Stand) -> None:
     with pytest.raises(DiscardMissing, match="has landed 2 rows, and lane 'embed' has no discard") as refused:
         retry(stand, claimed.job, from_start=True)
     assert refused.value.code == "discard_missing"
-    assert "--keep-rows" in str(refused.value)
+    assert "then start laneway run once (an idle one will do), or pass --app; or keep" in str(refused.value)
     assert "\n" not in str(refused.value)
     assert stand.row(claimed.job) == before
     assert stand.events(claimed.job) == []

@@ -51,7 +51,10 @@ def test_what_has_begun_or_ended_cannot_be_skipped(stand: Stand, state: str) -> 
     if state in moves:
         stand.finish(claimed, Verdict(moves[state], "why"))
     before = stand.row(claimed.job)
-    with pytest.raises(InvalidTransition, match=f"^job #{claimed.job} is {state} and cannot be skipped$"):
+    remedy = "cancel it" if state in {"leased", "running"} else "it does not wait any more"
+    with pytest.raises(
+        InvalidTransition, match=f"^job #{claimed.job} is {state} and cannot be skipped: {remedy}$"
+    ):
         stand.write(Skip(claimed.job))
     assert stand.row(claimed.job) == before
 

@@ -69,7 +69,7 @@ HOT = [
     *("ORPHANS", "CANCELS", "ADD_RECEIPT", "JOB", "JOBS", "JOBS_IN_STATE", "ATTEMPTS", "EVENTS", "PENDING"),
     *("IN_FLIGHT_JOBS", "ENDED_SINCE", "LAST_RUN", "GROUP", "RETRIED"),
     *(name for name in statements() if name.startswith(("PRUNABLE", "DELETE_"))),
-    *("JOBS_TAGGED", "JOBS_OF_KIND", "WAKE_LOST"),
+    *("JOBS_TAGGED", "JOBS_OF_KIND", "WAKE_LOST", "DISCARD", "LAST_CODE"),
 ]
 
 
@@ -89,6 +89,9 @@ INDEXES = {
     "JOBS_TAGGED": "laneway_jobs_tags (tag=? AND id<?)",
     "JOBS_IN_STATE": "laneway_jobs_states (state=? AND id<?)",
     "JOBS_OF_KIND": "laneway_jobs_kinds (kind=? AND id<?)",
+    "IDS": "laneway_jobs_states (state=? AND id>?)",
+    "IDS_TAGGED": "laneway_jobs_tags (tag=? AND id>?)",
+    "STOPPING_SINCE": "laneway_events_jobless (at>?)",
     "PRUNABLE": "laneway_jobs_ended (kind=? AND state=? AND finished_at<?)",
     "PRUNABLE_COUNT": "laneway_jobs_ended (kind=? AND state=? AND finished_at<?)",
     "PRUNABLE_TAGGED": "laneway_jobs_tags (tag=?)",

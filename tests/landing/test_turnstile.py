@@ -1,7 +1,6 @@
 """Writers from outside get in while the lander commits group after group."""
 
 import fcntl
-import os
 import sqlite3
 import threading
 import time
@@ -56,7 +55,7 @@ def is_held(home: Path) -> bool:
     except BlockingIOError:
         return True
     finally:
-        os.close(fd)
+        fd.close()
     return False
 
 
@@ -83,7 +82,7 @@ def test_the_lander_waits_at_most_fifty_milliseconds_and_then_ignores_the_waiter
     hand.now = 101.1
     turnstile.step_aside()
     assert hand.pauses > paused
-    os.close(waiter)
+    waiter.close()
 
 
 def at_the_third_pause(hand: Hand, act: Callable[[], object]) -> Callable[[float], None]:
@@ -108,7 +107,7 @@ def test_the_lander_goes_on_as_soon_as_the_waiter_is_through(
         turnstile.step_aside()
         assert hand.pauses == 3
         turnstile.step_aside()
-    os.close(waiter)
+    waiter.close()
 
 
 def test_where_others_wait_still_but_one_got_in_it_was_not_in_vain(stand: Stand, hand: Hand) -> None:
@@ -127,7 +126,7 @@ def test_where_others_wait_still_but_one_got_in_it_was_not_in_vain(stand: Stand,
         assert hand.pauses == 2 * paused, "it steps aside again"
         turnstile.step_aside()
         assert hand.pauses == 2 * paused, "and now it was in vain"
-    os.close(waiter)
+    waiter.close()
 
 
 def test_a_store_that_cannot_say_who_committed_makes_it_a_wait_in_vain(
@@ -141,7 +140,7 @@ def test_a_store_that_cannot_say_who_committed_makes_it_a_wait_in_vain(
     paused = hand.pauses
     turnstile.step_aside()
     assert hand.pauses == paused
-    os.close(waiter)
+    waiter.close()
 
 
 def test_one_stands_at_the_turnstile_until_it_steps_aside_for_the_next(tmp_path: Path) -> None:
@@ -150,11 +149,11 @@ def test_one_stands_at_the_turnstile_until_it_steps_aside_for_the_next(tmp_path:
     stand_at(first, aside=False)
     stand_at(first, aside=False)
     stand_at(second, aside=False)
-    os.close(second)
+    second.close()
     assert is_held(tmp_path)
     stand_at(first, aside=True)
     assert not is_held(tmp_path)
-    os.close(first)
+    first.close()
 
 
 def test_a_writer_that_never_gets_in_gives_up_with_the_stores_error(
@@ -231,5 +230,5 @@ def test_the_lander_steps_aside_before_each_group(stand: Stand, waiting: bool) -
         fcntl.flock(waiter, fcntl.LOCK_EX)
     with lander_thread(stand.home, monotonic=lambda: next(looks) / 1000) as thread:
         thread.ask(Look())
-    os.close(waiter)
+    waiter.close()
     assert (seen[0] >= 50) is waiting

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Raw
 
 from ipc.messages import UNIT_ROWS, Batch, ResumePoint
-from supervisor import App, Context, Fail, Job, Landing, Rows
+from supervisor import App, Context, Fail, Job, Landing, Rows, Skip
 
 app = App("resume")
 app.migration(1, "CREATE TABLE items (job INT, n INT, text TEXT, attempt INT)")
@@ -87,6 +87,31 @@ def flighty(job: Jobs, ctx: Context) -> Pairs:
 
 
 flighty.discard(forget)
+
+
+@app.lane("hesitant", resume="restart", backoff=0.01, batch_rows=1, max_attempts=3)
+def hesitant(job: Jobs, ctx: Context) -> Pairs:
+    """Lands something and dies; says only how far it is, and dies; then does as `then` says."""
+    if job.attempt == 1:
+        yield from ((n, "old") for n in range(5))
+        ctx.checkpoint("landed by now")
+        os.kill(os.getpid(), signal.SIGKILL)
+    ctx.checkpoint("has read its input")
+    if job.attempt == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    match job.payload["then"]:
+        case "skip":
+            raise Skip("the source has not changed")
+        case "fail":
+            raise Fail("cannot fit it")
+        case "wait":
+            while True:
+                time.sleep(0.01)
+                ctx.checkpoint("is fitting")
+    yield from ((n, "new") for n in range(job.payload["then"]))
+
+
+hesitant.discard(forget)
 
 
 @app.lane("half_way", batch_rows=3)

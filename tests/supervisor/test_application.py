@@ -85,7 +85,7 @@ def test_declarations_name_the_lanes_that_can_discard(tmp_path: Path) -> None:
 def test_a_lane_has_one_discard_that_takes_db_and_job(tmp_path: Path) -> None:
     """K4."""
     twice = f"{EMBED}\n@embed.discard\ndef once(db, job): ...\n@embed.discard\ndef again(db, job): ...\n"
-    assert "lane 'embed' has a discard already" in complaints(tmp_path, twice, "app_twice")[0]
+    assert "lane 'embed' has a discard already" in complaints(tmp_path, twice, "app_two_discards")[0]
     wrong = f"{EMBED}\n@embed.discard\ndef forget(db): ...\n"
     said = complaints(tmp_path, wrong, "app_wrong")[0]
     assert "the discard of lane 'embed' must take (db, job), not (db)" in said
@@ -185,6 +185,16 @@ def test_a_half_that_cannot_be_called_is_refused_where_it_is_declared(
     name = f"app_half_{abs(hash(text))}"
     [line] = complaints(tmp_path, f"from supervisor import App\napp = App('a')\n{text}", name)
     assert f"ValueError: {complaint} (" in line
+
+
+def test_an_option_that_a_lane_has_not_got_is_refused_with_all_that_it_has(tmp_path: Path) -> None:
+    declared = '@app.lane("x", batchdeadline=3, timeout=1)\ndef x(job, ctx): ...\n'
+    [line] = complaints(tmp_path, f"from supervisor import App\napp = App('a')\n{declared}", "app_option")
+    assert (
+        "lane 'x': unknown option 'batchdeadline' (did you mean \"batch_deadline\"?);"
+        " unknown option 'timeout'; a lane takes rows, payload, batch_rows, batch_bytes, batch_deadline,"
+    ) in line
+    assert "keep_failed (/app_option.py:3)" in line
 
 
 def test_halves_may_take_more_than_they_must(tmp_path: Path) -> None:

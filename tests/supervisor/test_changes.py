@@ -13,7 +13,7 @@ from landing.connect import open_writer, store_path
 from landing.snapshot import SCHEMA
 from supervisor import events, sensors
 from supervisor.events import AttemptEnded, Warned
-from supervisor.run.clocks import Clocks, jump
+from supervisor.run.clocks import Clocks, jump, set_since
 from supervisor.run.daemon import Served
 from supervisor.run.serve import serve
 from tests.supervisor.serving import House, kill_session, wait_for
@@ -165,3 +165,10 @@ def test_only_a_clock_that_was_set_counts(wall: float, steady: float, by: float)
     """K10."""
     now = Clocks(1_000_000_000 + round(wall * 1e6), 50.0 + steady)
     assert jump(Clocks(1_000_000_000, 50.0), now) == pytest.approx(by * 1e6, abs=1)
+
+
+@pytest.mark.parametrize(("steady", "back"), [(0.3, 0.3), (1.0, 1.0), (11.0, 1.0)], ids=str)
+def test_what_began_to_wait_before_a_stop_did_so_before_the_clock_was_set(steady: float, back: float) -> None:
+    """K10: stopped for 11 s while the clock went back by 10, so that it reads as a second after the stop."""
+    now = Clocks(1_000_000_000, 50.0 + steady)
+    assert set_since(Clocks(2_000_000_000, 50.0), now) == pytest.approx(now.wall - back * 1e6, abs=1)

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from landing import views
 from landing.connect import store_path
 from landing.errors import InvalidTransition, JobNotFound, NoStore
 from landing.jobs import UnknownKind
+from landing.retry import DiscardMissing
 from landing.snapshot import snapshot
 from policies.payload import PayloadRefused
 from supervisor.api import App
@@ -256,13 +258,33 @@ def test_a_cancelled_job_is_retried_and_a_waiting_one_skipped(tmp_path: Path) ->
         client.skip(3)
 
 
+def test_a_retry_with_an_application_declares_it_first(tmp_path: Path) -> None:
+    """K4, K7: the discard that the lane has got since is known to the retry that needs it."""
+    app = notes()
+    Client(tmp_path, app).enqueue("embed")
+    with sqlite3.connect(store_path(tmp_path)) as db:
+        db.execute("UPDATE laneway_jobs SET state = 'failed', landed_rows = 3 WHERE id = 1")
+    db.close()
+    with pytest.raises(DiscardMissing):
+        Client(tmp_path).retry(1, from_start=True)
+    app.lanes["embed"].discard(lambda db, job: None)
+    assert Client(tmp_path, app).retry(1, from_start=True).state == "queued"
+    assert Client(tmp_path).retry(1, from_start=True).waited
+    with snapshot(tmp_path) as db:
+        assert views.discard(db, 1) == {"due": True, "possible": True}
+    assert Client(tmp_path).ids("queued") == [1]
+
+
 def test_what_cannot_be_changed_is_answered_beside_what_was(tmp_path: Path) -> None:
     client = Client(tmp_path, notes())
     client.enqueue_many("embed", range(3))
     client.skip(2)
     answers = client.cancel_many([1, 2, 3, 4])
     assert [getattr(one, "state", None) for one in answers] == ["cancelled", None, "cancelled", None]
-    assert [str(answers[n]) for n in (1, 3)] == ["job #2 is skipped and cannot be cancelled", "no job #4"]
+    assert [str(answers[n]) for n in (1, 3)] == [
+        "job #2 is skipped and cannot be cancelled: it has ended",
+        "no job #4",
+    ]
     assert [one.state for one in client.retry_many([3, 1])] == ["queued", "queued"]
 
 

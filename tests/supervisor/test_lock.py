@@ -1,6 +1,7 @@
 """The kernel lock is the right to claim (SPEC C190, U13; CONTRACTS K6, K10)."""
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -85,3 +86,53 @@ def test_the_lock_is_not_inherited(tmp_path: Path) -> None:
     lock.release()
     take(tmp_path).release()
     child.communicate(b"\n")
+
+
+FORKS = """
+import os, sys, threading; from pathlib import Path; from supervisor import sensors
+from supervisor.lock import SupervisorLock
+lock = SupervisorLock(Path(sys.argv[1]), sensors.monotonic, threading.Event().wait)
+if os.fork() == 0:
+    print(os.getpid(), flush=True)
+    threading.Event().wait()
+os.kill(os.getpid(), 19)
+"""
+
+
+def test_a_copy_that_application_code_forked_does_not_keep_the_lock_of_a_dead_supervisor(
+    tmp_path: Path,
+) -> None:
+    """C190, K9: os.fork in a lander, or multiprocessing's fork; O_CLOEXEC closes nothing there."""
+    command = [sys.executable, "-c", FORKS, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as dead:
+        assert dead.stdout is not None
+        copy = int(dead.stdout.readline())
+        try:
+            assert is_live(tmp_path), "it is the process that holds it"
+            dead.kill()
+            dead.wait()
+            os.kill(copy, 0)
+            assert not is_live(tmp_path)
+            take(tmp_path).release()
+        finally:
+            os.kill(copy, signal.SIGKILL)
+
+
+def test_a_released_lock_is_free_also_while_somebody_has_its_open_file(tmp_path: Path) -> None:
+    """C190: a library that forks below Python tells nobody."""
+    lock = take(tmp_path)
+    copies = [
+        os.dup(int(fd)) for fd in os.listdir("/proc/self/fd") if is_lock(f"/proc/self/fd/{fd}", tmp_path)
+    ]
+    assert copies
+    lock.release()
+    assert not is_live(tmp_path)
+    for copy in copies:
+        os.close(copy)
+
+
+def is_lock(path: str, home: Path) -> bool:
+    try:
+        return os.path.samefile(path, home / LOCK)
+    except OSError:
+        return False

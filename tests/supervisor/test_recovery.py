@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -15,15 +16,18 @@ import pytest
 from ipc.leftovers import MARKER, Leftovers, can_look
 from landing.connect import open_writer, store_path
 from landing.jobs import Claim, Start
+from landing.migrate import INIT_LOCK, init_lock
 from landing.runs import OpenRun
 from landing.snapshot import store_identity
 from policies.priority import in_claim_order
 from policies.retry import judge
 from supervisor import sensors
 from supervisor.events import RunStarted, Warned
+from supervisor.lock import LockHeld, SupervisorLock
 from supervisor.run import opening
 from supervisor.run.daemon import Served
 from supervisor.run.opening import tied
+from supervisor.run.serve import take_lock
 from tests.supervisor.serving import House, wait_for
 
 LEAVER = """
@@ -237,3 +241,55 @@ def test_everything_killed_right_after_a_claim_is_found_and_run(house: House) ->
     assert house.serve() == Served("idle")
     assert [n for n, _ in house.items(job)] == list(range(5))
     assert house.job(job)["state"] == "done"
+
+
+# --- set back while nobody watched, and an upgrade under way
+
+
+def test_a_start_after_the_clock_was_set_back_says_that_waits_began_anew(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """K10."""
+    (job,) = dead_run(house, 1, own_marker(house))
+    with closing(open_writer(store_path(house.home))) as db:
+        ahead = sensors.now_micros() + 3_600_000_000
+        db.execute(
+            "UPDATE laneway_jobs SET state = 'pending', reason = 'backoff', watch = 'backoff', fence = NULL,"
+            " lease_expires_at = NULL, wake_at = ? WHERE id = ?",
+            (ahead + 300_000, job),
+        )
+        db.execute(
+            "INSERT INTO laneway_receipts (attempt_id, job_id, outcome, finished_at)"
+            " SELECT id, job_id, 'failed', ? FROM laneway_attempts",
+            (ahead,),
+        )
+    assert house.serve() == Served("idle")
+    assert house.job(job)["state"] == "done"
+    assert told(house, "clock_set") == ["the clock was set back while no supervisor ran; 1 wait began anew"]
+
+
+def test_a_start_waits_for_a_writer_that_upgrades_an_older_store(house: House) -> None:
+    """K7: it holds the supervisor's lock for longer than a start tries, and init.lock with it."""
+    lock = take_lock(house.home)
+    taken: list[SupervisorLock] = []
+    start = threading.Thread(target=lambda: taken.append(take_lock(house.home)))
+    with init_lock(house.home):
+        start.start()
+        wait_for(lambda: openings(house.home / INIT_LOCK) == 2)
+        assert not taken
+    lock.release()
+    start.join(20)
+    taken[0].release()
+
+
+def test_a_run_beside_another_is_still_refused(house: House) -> None:
+    """C190: nobody upgrades there."""
+    lock = take_lock(house.home)
+    with pytest.raises(LockHeld):
+        take_lock(house.home)
+    lock.release()
+
+
+def openings(path: Path) -> int:
+    """Count the descriptors of this process that are this file."""
+    return sum(os.path.realpath(f"/proc/self/fd/{fd}") == str(path) for fd in os.listdir("/proc/self/fd"))

@@ -30,6 +30,10 @@ def stale(house: House) -> int:
     return sum(row[0] for row in house.query("SELECT stale FROM laneway_runs"))
 
 
+def owed(house: House, job: int) -> int:
+    return int(house.query("SELECT discards FROM laneway_jobs WHERE id = ?", job)[0][0])
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_every_row_lands_once_wherever_its_child_dies(house: House, seed: int) -> None:
     """K4, K2, A27, A30, C88: all three ways to resume, SIGKILL at random moments."""
@@ -140,7 +144,7 @@ def test_a_retry_from_the_start_replaces_what_had_landed(house: House) -> None:
     job = house.enqueue("half_way")
     house.serve()
     house.store.write(Retry(job, from_start=True))
-    assert len(row_numbers(house, job)) == 5, "until the next attempt lands"
+    assert len(row_numbers(house, job)) == 5, "until the next attempt lands a row"
     house.serve()
     assert row_numbers(house, job) == list(range(10))
     assert house.query("SELECT DISTINCT attempt FROM items") == [(2,)]
@@ -166,6 +170,44 @@ def test_a_restart_lane_keeps_only_what_its_last_attempt_landed(house: House, ag
     assert [one["outcome"] for one in house.attempts(job)] == ["died", "done"]
     assert house.items(job) == [(n, "new") for n in range(again)]
     assert (house.job(job)["state"], house.job(job)["landed_rows"]) == ("done", again)
+
+
+@pytest.mark.parametrize("then", [0, 3])
+def test_rows_stay_through_attempts_that_only_say_how_far_they_are(house: House, then: int) -> None:
+    """K4, K3: a mark alone replaces nothing, a done job has replaced all."""
+    job = house.enqueue("hesitant", {"then": then})
+    assert house.serve().ended == "idle"
+    assert [one["outcome"] for one in house.attempts(job)] == ["died", "died", "done"]
+    assert house.items(job) == [(n, "new") for n in range(then)]
+    assert (house.job(job)["landed_rows"], owed(house, job)) == (then, 0)
+
+
+@pytest.mark.parametrize(("then", "state"), [("skip", "done"), ("fail", "failed")])
+def test_an_attempt_that_lands_nothing_new_and_is_not_done_leaves_the_old_rows(
+    house: House, then: str, state: str
+) -> None:
+    """K4, K15: also one that says there is nothing to do, which ends the job as done."""
+    job = house.enqueue("hesitant", {"then": then})
+    house.serve()
+    assert (house.job(job)["state"], house.job(job)["mark"]) == (state, "has read its input")
+    assert len(house.attempts(job)) == 3
+    assert house.items(job) == [(n, "old") for n in range(5)]
+    assert (house.job(job)["landed_rows"], owed(house, job)) == (5, 1)
+
+
+def test_a_stop_before_the_first_row_leaves_the_old_rows(house: House) -> None:
+    """K4, U42: the mark that it leaves with replaces nothing either."""
+    job = house.enqueue("hesitant", {"then": "wait"})
+    process = house.start()
+    try:
+        wait_for(lambda: house.job(job)["mark"] == "is fitting")
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=30)
+    finally:
+        kill_session(process)
+    assert house.attempts(job)[-1]["outcome"] == "yielded"
+    assert house.items(job) == [(n, "old") for n in range(5)]
+    assert (house.job(job)["landed_rows"], owed(house, job)) == (5, 1)
 
 
 @pytest.mark.parametrize("again", [0, 3])

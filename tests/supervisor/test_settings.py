@@ -107,7 +107,7 @@ def test_durations_and_sizes_are_read_as_people_write_them(tmp_path: Path) -> No
 def test_every_complaint_is_made_at_once_with_its_place(tmp_path: Path) -> None:
     complaints = refused(
         tmp_path,
-        'app = 3\nhome = ""\nmax_workers = 0\ntypo = 1\nkind = {}\n'
+        'app = 3\nhome = ""\nmax_workers = 0\ntypo = 1\nkeep_done = 3\nkind = {}\n'
         '[defaults]\ngrace = "soon"\nbatch_bytes = "9MB"\nretry = 1\n'
         '[kinds]\nflat = 1\n[kinds.embed]\nnice = "low"\nresume = "never"\n',
     )
@@ -122,6 +122,7 @@ def test_every_complaint_is_made_at_once_with_its_place(tmp_path: Path) -> None:
         "FILE: [kinds.embed] nice must be a whole number from -20 to 19, not 'low'",
         "FILE: [kinds.embed] resume must be replay, checkpoint or restart, not 'never'",
         "FILE: unknown key 'typo'",
+        "FILE: unknown key 'keep_done'; it belongs into [defaults] or [kinds.X]",
         'FILE: unknown section [kind] (did you mean "kinds"?)',
     ]
     assert [line[: len(start)] for line, start in zip(complaints, starts, strict=True)] == starts

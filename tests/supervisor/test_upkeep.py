@@ -199,6 +199,34 @@ def test_a_prune_that_is_refused_is_told_and_tried_again_at_the_next_look(house:
         assert rig.left() == []
 
 
+def test_an_operation_that_fails_keeps_none_of_the_others_from_its_turn(house: House) -> None:
+    """U33: one kind cannot be pruned; the others, the runs and the pages go on, and one line says so."""
+    keep(house, quick={"keep_done": 10.0}, paced={"keep_done": 10.0}, sleepy={"keep_done": 10.0})
+    for kind in ("quick", "paced", "sleepy"):
+        house.store.write(Ended(kind, "done", age=15))
+
+    class Refuse:
+        def apply(self, tx: Transaction) -> None:
+            tx.run(
+                "CREATE TRIGGER no BEFORE DELETE ON laneway_jobs WHEN OLD.kind <> 'sleepy'"
+                " BEGIN SELECT RAISE (ABORT, 'mine'); END"
+            )
+
+    house.store.write(Refuse())
+    with rig_over(house) as rig:
+        rig.look()
+        assert sorted(rig.left()) == [("paced", "done"), ("quick", "done")]
+        assert rig.submitted == 3 + 1 + 1  # kinds, runs, pages
+        (warned, pruned) = rig.events
+        assert isinstance(warned, events.Warned)
+        assert warned.text.startswith("not everything that may go was pruned: ")
+        assert warned.text.endswith(": mine; the next look tries again")
+        assert pruned == events.Pruned(1, 0, 0)
+        rig.at = LOOK_SECONDS
+        rig.look()
+        assert len(rig.events) == 3, "once a look"
+
+
 def test_a_run_that_is_over_waits_only_a_moment_for_a_lander_that_is_busy(house: House) -> None:
     """An idle exit is not delayed."""
     keep(house, quick={"keep_done": 10.0})

@@ -108,6 +108,24 @@ def test_a_bad_mark_is_an_exception_of_the_half(bench, mark, error):
     assert isinstance(bench.make(half)[-1], Done)
 
 
+@pytest.mark.parametrize(
+    ("mark", "said"),
+    [
+        (7, "a mark is text, not int; ctx.checkpoint(str(...)), and int(ctx.resume) to read it back"),
+        (0.5, "a mark is text, not float; ctx.checkpoint(str(...)), and float(ctx.resume) to read it back"),
+        (b"x", "a mark is text, not bytes; ctx.checkpoint(str(...))"),
+        (True, "a mark is text, not bool; ctx.checkpoint(str(...))"),
+    ],
+)
+def test_a_mark_that_is_no_text_says_how_to_write_it(bench, mark, said):
+    def half(job, ctx):
+        ctx.checkpoint(mark)
+        yield (1,)
+
+    failed = bench.make(half)[-1]
+    assert (failed.type, failed.message) == ("TypeError", said)
+
+
 def test_the_longest_mark_and_odd_marks_travel(bench):
     class Text(str):
         def __str__(self):

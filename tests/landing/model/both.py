@@ -9,11 +9,12 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant
 
+from landing.batches import Discard
 from landing.connect import open_writer, store_path
 from landing.jobs import Claimed, Register
 from landing.transaction import Operation, committing
 from tests.landing.model.facts import agree
-from tests.landing.model.plain import CAN_DISCARD, KINDS, Plain
+from tests.landing.model.plain import CAN_DISCARD, KINDS, Job, Plain
 from tests.landing.stand import Stand
 
 
@@ -43,13 +44,17 @@ def furnished() -> bytes:
         return store_path(stand.home).read_bytes()
 
 
+def forget(db: Any, claimed: Claimed) -> None:
+    """A discard."""
+    db.execute("DELETE FROM notes WHERE job = ?", (claimed.job,))
+
+
 @dataclass(frozen=True)
 class Held:
-    """A claim, the run that made it, and whether what it lands first replaces what was there."""
+    """A claim, and the run that made it."""
 
     claimed: Claimed
     run: int
-    starts_over: bool
 
 
 class Both(RuleBasedStateMachine):
@@ -78,12 +83,26 @@ class Both(RuleBasedStateMachine):
         ended = [one for one in self.held if one not in under_way]
         return [one for one in ended if one in self.flying()] or ended
 
+    def starting_over(self, pool: list[Held]) -> list[Held]:
+        """Return the claims of jobs whose rows are to go: they are rare, and what they do matters."""
+        jobs = [(one, self.job_of(one)) for one in pool]
+        return [one for one, job in jobs if job.discards or job.attempts[-1].starts_over]
+
     def flying(self) -> list[Held]:
         return [one for one in self.held if self.plain.jobs[one.claimed.job].in_flight]
 
+    def discard_of(self, held: Held) -> Discard | None:
+        """Return what a supervisor would hand down with the next landing, or the end, of an attempt."""
+        owed = self.job_of(held).attempts[held.claimed.number - 1].starts_over
+        return Discard(forget, held.claimed) if owed else None
+
+    def job_of(self, held: Held) -> Job:
+        return self.plain.jobs[held.claimed.job]
+
     def some_job(self, data: st.DataObject, *states: str) -> int:
-        """Draw a job, one in these states where there is one."""
+        """Draw a job, one in these states where there is one, and of those one that has landed rows."""
         fitting = [id for id, job in self.plain.jobs.items() if job.state in states]
+        fitting = [id for id in fitting if self.plain.jobs[id].count] or fitting
         return data.draw(st.sampled_from(sorted(fitting or self.plain.jobs)))
 
     @invariant()

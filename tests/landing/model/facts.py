@@ -28,6 +28,9 @@ SELECT a.id FROM laneway_attempts a JOIN laneway_jobs j ON j.id = a.job_id
 WHERE (a.number = j.claims AND j.state IN ('leased', 'running'))
       = EXISTS (SELECT 1 FROM laneway_receipts r WHERE r.attempt_id = a.id)"""
 
+OWED_FOR_NOTHING = "SELECT id FROM laneway_jobs WHERE discards <> 0 AND (landed_rows = 0 OR skip <> 0)"
+"""A job that is to start over, but has nothing to remove, or rows to replay."""
+
 COUNTED = "SELECT state, COUNT(*) FROM laneway_jobs GROUP BY state"
 
 
@@ -50,6 +53,8 @@ def agree(db: sqlite3.Connection, plain: Plain) -> None:
     jobless = all_of("SELECT at, run_id, name FROM laneway_events WHERE job_id IS NULL ORDER BY id")
     assert jobless == plain.journal
     assert all_of(IN_FLIGHT_WITHOUT_TOKEN) == all_of(ENDED_WITHOUT_RECEIPT) == []
+    assert not [id for id, job in plain.jobs.items() if job.discards and job.fresh]
+    assert all_of(OWED_FOR_NOTHING) == []
     assert dict(all_of(ask.COUNTS)) == dict(all_of(COUNTED))
 
 

@@ -6,16 +6,16 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from landing.batches import Discard, Land, Landed, LanderRaised
+from landing.batches import Land, Landed, LanderRaised
 from landing.finish import Finish, Finished
-from landing.jobs import Claimed, Start
+from landing.jobs import Start
 from landing.ledger import Report
 from policies.job import MICROS, Disposition, Outcome, State
 from policies.retry import judge
 from policies.transitions import Move
 from policies.verdict import Ended, Verdict
 from tests.landing.model.both import Both, Held
-from tests.landing.model.plain import KINDS, Job, end_of
+from tests.landing.model.plain import CAN_DISCARD, KINDS, Job, end_of
 from tests.landing.stand import finish, keep_notes, land
 
 ENDS = {
@@ -34,16 +34,14 @@ ENDS = {
     "deferred": Ended(outcome=Outcome.YIELDED),
 }
 STEPS = ["enqueue", "claim", "claim", "start", "land", "land", "land", "land", "finish", "finish"]
+FEW = 4
+"""Jobs that wait, beyond which none is added: each is to get far."""
+
 LATE = st.sampled_from([False] * 5 + [True])
 READY = st.sampled_from(
     [frozenset(KINDS), frozenset(KINDS), frozenset({"embed", "anew"}), frozenset({"once"})]
 )
 TAGS = st.sampled_from([None, None, "red"])
-
-
-def forget(db: Any, claimed: Claimed) -> None:
-    """A discard."""
-    db.execute("DELETE FROM notes WHERE job = ?", (claimed.job,))
 
 
 def write_and_raise(db: Any, view: Any, rows: Any) -> None:
@@ -64,12 +62,13 @@ class Life(Both):
         """Take a step, or the one that must come before it."""
         what = data.draw(st.sampled_from(STEPS))
         pool = self.late() if data.draw(LATE) else self.under_way()
-        if what == "enqueue" or not (pool or self.plain.waiting()):
+        few = len(self.plain.waiting()) < FEW
+        if (what == "enqueue" and few) or not (pool or self.plain.waiting()):
             self.enqueue(data)
-        elif what == "claim" or not pool:
+        elif what in {"claim", "enqueue"} or not pool:
             self.claim(data.draw(READY), starts=data.draw(st.sampled_from([True, True, True, False])))
         else:
-            held = data.draw(st.sampled_from(pool))
+            held = data.draw(st.sampled_from(self.starting_over(pool) or pool))
             match what:
                 case "start":
                     self.start(held)
@@ -79,7 +78,7 @@ class Life(Both):
                     self.finish(held, data)
 
     def enqueue(self, data: st.DataObject) -> None:
-        kind = data.draw(st.sampled_from(["embed", *sorted(KINDS)]))
+        kind = data.draw(st.sampled_from(["embed", *sorted(CAN_DISCARD), *sorted(KINDS)]))
         priority = data.draw(st.sampled_from([None, 0, 10, 95]))
         tag = data.draw(TAGS)
         id = self.stand.enqueue(kind, priority=priority, tag=tag)
@@ -98,11 +97,11 @@ class Life(Both):
         if (claimed := reply.claimed) is None:
             return
         job = self.plain.jobs[claimed.job]
-        job.claim(self.stand.run, claimed.fence, now)
+        job.claim(self.stand.run, claimed.fence, now, self.plain.lanes[job.kind])
         assert (claimed.number, claimed.failures) == (len(job.attempts), job.failures)
         assert (claimed.landed_seq, claimed.landed_rows, claimed.mark) == (job.seq, job.count, job.mark)
         assert (claimed.discards, claimed.awake) == (job.discards, job.awake / MICROS)
-        self.held = [*self.held[-11:], Held(claimed, self.stand.run, job.starts_over)]
+        self.held = [*self.held[-11:], Held(claimed, self.stand.run)]
         if starts:
             self.start(self.held[-1])
 
@@ -129,15 +128,12 @@ class Life(Both):
         if not good:
             self.plain.count_stale(held.run)
             return
-        if batch.discard is not None:
-            job.discard()
         job.land([(batch.seq, text) for text in texts], mark, batch.done, self.stand.now)
         if texts and lander is write_and_enqueue:
             self.add(self.last_id + 1, "scan", KINDS["scan"].priority)
 
     def batch(self, held: Held, seq: int, texts: list[str], mark: str | None, lander: Any) -> Land:
         claimed = held.claimed
-        first = seq == claimed.landed_seq + 1
         batch = land(
             claimed,
             seq,
@@ -145,7 +141,7 @@ class Life(Both):
             lander,
             point={"mark": mark, "skip": len(texts), "digest": b"d"},
             done=seq if texts else None,
-            discard=Discard(forget, claimed) if first and held.starts_over else None,
+            discard=self.discard_of(held),
         )
         return replace(batch, run=held.run)
 
@@ -166,7 +162,7 @@ class Life(Both):
             assert finished is Finished.STALE
             return
         assert finished is Finished.HELD
-        if state == State.DONE and operation.discard is not None:
+        if end == "done" and operation.discard is not None:
             job.discard()
         job.leave(state, reason, ENDS[end].outcome, now, wake)
         job.failures += counts
@@ -176,7 +172,6 @@ class Life(Both):
 
     def ending(self, held: Held, job: Job, end: str, last_seq: int, awake: float) -> Finish:
         claimed = held.claimed
-        discards = held.starts_over and last_seq == claimed.landed_seq
         operation = finish(
             claimed,
             self.verdict(job, end),
@@ -184,7 +179,7 @@ class Life(Both):
             report=Report(outcome=ENDS[end].outcome),
             result='"result"' if end == "done" else None,
             awake=awake,
-            discard=Discard(forget, claimed) if discards else None,
+            discard=self.discard_of(held),
         )
         return replace(operation, run=held.run)
 

@@ -1,11 +1,13 @@
 """The steps of people: cancel, retry, skip, prune, and rewriting history, which nobody can."""
 
 import sqlite3
+from dataclasses import replace
 
 import pytest
 from hypothesis import strategies as st
 
 from landing.errors import InvalidTransition, StoreError
+from landing.jobs import Register
 from landing.ledger import Report, add_receipt
 from landing.prune import Prune
 from landing.retry import DiscardMissing, KeepRowsRefused, Retry
@@ -13,7 +15,7 @@ from landing.skip import Skip
 from landing.transaction import Transaction
 from policies.job import ENDED, IN_FLIGHT, MICROS, WAITING, Outcome, State
 from tests.landing.model.both import Both
-from tests.landing.model.plain import CAN_DISCARD, KINDS, RETRIABLE, Job
+from tests.landing.model.plain import CAN_DISCARD, KINDS, MODES, RETRIABLE, Job, Lane
 
 REWRITES = (
     "DELETE FROM laneway_receipts WHERE job_id = ?",
@@ -22,6 +24,10 @@ REWRITES = (
     "DELETE FROM laneway_attempts WHERE job_id = ?",
     "UPDATE laneway_attempts SET fence = 'x' WHERE job_id = ?",
 )
+
+
+WHAT = st.sampled_from(["retry"] * 4 + ["edit", "edit", "skip", "cancel", "cancel", "rewrite"])
+MODE = st.sampled_from(sorted(MODES))
 
 
 class SecondReceipts:
@@ -35,31 +41,31 @@ class SecondReceipts:
             add_receipt(tx, self.job, row["attempt_id"], Report(outcome=Outcome.DIED), Outcome.DIED)
 
 
-def refusal(job: Job, *, from_start: bool, keep_rows: bool) -> type[StoreError] | None:
+def refusal(job: Job, lane: Lane, *, from_start: bool, keep_rows: bool) -> type[StoreError] | None:
     """Say why a job cannot be retried so."""
-    if job.state not in RETRIABLE:
+    if job.state not in (RETRIABLE | WAITING if from_start else RETRIABLE):
         return InvalidTransition
     if not from_start:
         return KeepRowsRefused if keep_rows else None
-    restarts = job.options.resume == "restart"
-    if keep_rows and restarts and job.kind in CAN_DISCARD:
+    if keep_rows and lane.restarts and lane.discards:
         return KeepRowsRefused
-    can = keep_rows or restarts or job.kind in CAN_DISCARD
+    can = keep_rows or lane.restarts or lane.discards
     return DiscardMissing if job.count and not can else None
 
 
 class People(Both):
-    """What comes from outside a supervisor."""
+    """What comes from outside a supervisor, and edits of its application."""
 
     def decide(self, data: st.DataObject) -> None:
         """Have a person do something to a job to which it can be done, if there is one, else to any."""
         if not self.plain.jobs:
             return
-        what = data.draw(st.sampled_from(["retry", "retry", "retry", "skip", "cancel", "cancel", "rewrite"]))
-        match what:
+        match data.draw(WHAT):
+            case "edit":
+                self.edit(data.draw(st.sampled_from(sorted(CAN_DISCARD))), data.draw(MODE))
             case "retry":
                 self.retry(
-                    self.some_job(data, *RETRIABLE),
+                    self.some_job(data, *data.draw(st.sampled_from([RETRIABLE, RETRIABLE, WAITING]))),
                     from_start=data.draw(st.sampled_from([True, True, False])),
                     keep_rows=data.draw(st.sampled_from([False, False, True])),
                 )
@@ -69,6 +75,13 @@ class People(Both):
                 self.cancel(self.some_job(data, *IN_FLIGHT), live=data.draw(st.booleans()))
             case _:
                 self.rewrite(self.some_job(data, *ENDED), data.draw(st.sampled_from(REWRITES)))
+
+    def edit(self, kind: str, mode: str) -> None:
+        """Declare a lane anew; what is under way goes on as it began."""
+        resume, discards = MODES[mode]
+        self.plain.lanes[kind] = Lane(resume == "restart", discards)
+        can = frozenset(kind for kind, lane in self.plain.lanes.items() if lane.discards)
+        self.stand.write(Register("app", {kind: replace(KINDS[kind], resume=resume)}, can))
 
     def cancel(self, id: int, *, live: bool) -> None:
         job, now = self.plain.jobs[id], self.stand.now
@@ -90,18 +103,22 @@ class People(Both):
 
     def retry(self, id: int, *, from_start: bool, keep_rows: bool) -> None:
         job = self.plain.jobs[id]
+        lane = self.plain.lanes[job.kind]
         operation = Retry(id, from_start=from_start, keep_rows=keep_rows)
-        if (refused := refusal(job, from_start=from_start, keep_rows=keep_rows)) is not None:
+        if (refused := refusal(job, lane, from_start=from_start, keep_rows=keep_rows)) is not None:
             with pytest.raises(refused):
                 self.stand.write(operation)
             return
-        assert self.stand.write(operation).state == State.QUEUED
-        job.move(State.QUEUED, None, None)
-        job.failures = job.awake = 0
-        job.events.append("retried")
+        answer, waited = self.stand.write(operation), job.state in WAITING
+        if not waited:
+            job.move(State.QUEUED, None, None)
+            job.failures = job.awake = 0
+        assert (answer.state, answer.waited) == (job.state, waited)
+        job.events.append("started_over" if waited else "retried")
         if from_start:
             job.mark = job.done = None
-            job.discards = job.count > 0 and job.kind in CAN_DISCARD and not keep_rows
+            job.fresh = 0
+            job.discards = job.count > 0 and lane.discards and not keep_rows
 
     def skip(self, id: int) -> None:
         job = self.plain.jobs[id]

@@ -18,23 +18,34 @@ KINDS = {
     "anew": Options(resume="restart", max_attempts=2),
 }
 CAN_DISCARD = frozenset({"embed", "anew"})
+MODES = {"replay": ("replay", True), "restart": ("restart", True), "bare": ("restart", False)}
+"""What a lane of CAN_DISCARD can be edited to: how it resumes, and whether it still has a discard."""
+
 LEASE = 60 * MICROS
 RETRIABLE = frozenset({State.FAILED, State.FAILED_OPTIONAL, State.CANCELLED})
 
 
 @dataclass
 class Attempt:
-    """One claim; `outcome` and `at` come with its receipt."""
+    """One claim; `outcome` and `at` come with its receipt.
+
+    `starts_over`: it has landed no row yet, and those of earlier attempts go with its first.
+    """
 
     run: int
     landed_before: int
+    starts_over: bool
     outcome: str | None = None
     at: int = 0
 
 
 @dataclass
 class Job:
-    """One row, what it has landed, and its history."""
+    """One row, what it has landed, and its history.
+
+    `since` is when it began to wait, `counted` from when its backoff is counted, `fresh` how many rows
+    have landed since it was last told to start over.
+    """
 
     kind: str
     priority: int
@@ -48,11 +59,13 @@ class Job:
     cancel_asked: bool = False
     seq: int = 0
     count: int = 0
+    fresh: int = 0
     mark: str | None = None
     done: int | None = None
     discards: bool = False
     wake: int | None = None
     backs_off: bool = False
+    counted: int = 0
     awake: int = 0
     ended: int | None = None
     result: str | None = None
@@ -68,24 +81,29 @@ class Job:
     def options(self) -> Options:
         return KINDS[self.kind]
 
-    @property
-    def starts_over(self) -> bool:
-        """Tell whether the attempt under way removes earlier rows with what it lands first."""
-        restarts = self.options.resume == "restart" and self.count > 0
-        return self.kind in CAN_DISCARD and (self.discards or restarts)
-
-    def claim(self, run: int, fence: str, now: int) -> None:
+    def claim(self, run: int, fence: str, now: int, lane: "Lane") -> None:
         self.state, self.reason, self.fence, self.lease = State.LEASED, None, fence, now + LEASE
-        self.attempts.append(Attempt(run, self.seq))
+        due = self.discards or (lane.restarts and self.count > 0)
+        self.attempts.append(Attempt(run, self.seq, lane.discards and due))
 
     def accepts(self, fence: str, seq: int) -> bool:
         return self.state == State.RUNNING and self.fence == fence and self.seq + 1 == seq
 
     def discard(self) -> None:
-        self.rows, self.count, self.discards = [], 0, False
+        self.rows, self.count, self.fresh, self.discards = [], 0, 0, False
+        self.attempts[-1].starts_over = False
 
     def land(self, rows: list[tuple[int, str]], mark: str | None, done: int | None, now: int) -> None:
+        """Take a batch in; without rows it is at most a new beginning, for rows that come later."""
+        if self.attempts[-1].starts_over:
+            if rows:
+                self.discard()
+            else:
+                self.discards, self.fresh = True, 0
+        elif rows:
+            self.discards = False
         self.seq, self.count, self.rows = self.seq + 1, self.count + len(rows), self.rows + rows
+        self.fresh += len(rows)
         self.mark, self.lease = mark, now + LEASE
         self.done = self.done if done is None else done
 
@@ -96,6 +114,7 @@ class Job:
         self.cancel_asked = False
         self.ended = now if state in ENDED else None
         self.attempts[-1].outcome, self.attempts[-1].at = outcome, now
+        self.counted = now
 
     def move(self, state: str, reason: str | None, ended: int | None) -> None:
         """Move a row that is not in flight; whatever it waited for is no matter any more."""
@@ -152,6 +171,14 @@ class Run:
     stale: int = 0
 
 
+@dataclass(frozen=True)
+class Lane:
+    """What a kind is declared to be: each attempt starts over, and earlier rows can be removed."""
+
+    restarts: bool
+    discards: bool
+
+
 class Plain:
     """All jobs and runs, the events of no job as (at, run, name), and rows whose jobs have been pruned."""
 
@@ -160,6 +187,9 @@ class Plain:
         self.runs: dict[int, Run] = {1: Run()}
         self.journal: list[tuple[int, int | None, str]] = [(began, None, "migrated")]
         self.outlived: list[tuple[int, int, str]] = []
+        self.lanes = {
+            kind: Lane(options.resume == "restart", kind in CAN_DISCARD) for kind, options in KINDS.items()
+        }
 
     def wake(self, now: int) -> None:
         for job in self.jobs.values():
@@ -202,9 +232,22 @@ class Plain:
             job.leave(state, reason, "cancelled" if job.cancel_asked else "interrupted", now)
             settled[id] = state
         self.runs[run] = Run()
+        if self.clamp_waits(now):
+            self.journal.append((now, run, "clock_set"))
         if dead or settled:
             self.journal.append((now, run, "recovered"))
         return dead, settled
+
+    def clamp_waits(self, now: int) -> int:
+        """Let backoffs that are counted from a time to come begin now; return how many."""
+        late = [
+            job
+            for job in self.jobs.values()
+            if job.backs_off and job.wake is not None and min(job.wake, job.counted) > now
+        ]
+        for job in late:
+            job.wake, job.counted = now + max(0, (job.wake or 0) - job.counted), now
+        return len(late)
 
     def shift_waits(self, run: int, by: int, since: int, now: int) -> int:
         """Move the backoffs that began before the clock was set; return how many."""
@@ -212,7 +255,7 @@ class Plain:
         for job in self.jobs.values():
             fresh = any(one.outcome is not None and since <= one.at <= now for one in job.attempts)
             if job.backs_off and job.wake is not None and not fresh:
-                job.wake = max(0, job.wake + by)
+                job.wake, job.counted = max(0, job.wake + by), now
                 moved += 1
         self.journal.append((now, run, "clock_set"))
         return moved
