@@ -129,17 +129,22 @@ def keep_private(path: Path) -> None:
                 one.chmod(0o600)
 
 
-def open_writer(path: Path, *, wait: float = WAIT_SECONDS) -> Writer:
+def open_writer(path: Path, *, wait: float = WAIT_SECONDS, fresh: bool = False) -> Writer:
     """Open a connection that may write: WAL, FULL, foreign keys, a guard, no checkpoints of its own.
+
+    Only who makes the store opens it `fresh`: setting pragmas writes into an empty file.
 
     Raises:
         NoStore: the file is not there.
+        StoreBroken: it is empty, but has been written to before.
         StoreError: it is no database, has a second name, or a pragma did not take.
     """
     with reachable(path), translated(path):
         refuse_second_name(path)
         if not path.exists():
             raise NoStore(str(path), f"no store at {path}")
+        if not fresh:
+            refuse_emptied(path)
         keep_private(path)
         db = sqlite3.connect(
             path, timeout=wait, isolation_level=None, check_same_thread=False, factory=Writer

@@ -36,6 +36,7 @@ from landing.transaction import Refused, Transaction, committing, harmless, refu
 INIT_LOCK: Final = "init.lock"
 INIT_TRY_SECONDS: Final = 0.02
 INIT_TRIES: Final = int(WAIT_SECONDS / INIT_TRY_SECONDS)
+WHY_NONE: Final = "which the store must be free to prune"
 COMMENTS: Final = re.compile(r"(?:\s|--[^\n]*|(?>/\*.*?(?:\*/|\Z)))*", re.DOTALL)
 
 
@@ -56,7 +57,7 @@ def create(home: Path, now: int) -> None:
     path = store_path(home)
     refuse_network(home)
     make_home(home)
-    with reachable(path), init_lock(home), closing(open_writer(path)) as db, translated(path):
+    with reachable(path), init_lock(home), closing(open_writer(path, fresh=True)) as db, translated(path):
         if check_version(db, path) == 0:
             migrate(db, path, now)
 
@@ -166,7 +167,7 @@ class MigrateApp:
                 self.app,
                 f"app {self.app!r}: migration {len(ran)} ran here, this version lacks it; upgrade the app",
             )
-        made_by: dict[tuple[str, str], int] = {}
+        found, made_by = references(tx), dict[tuple[str, str], int]()
         for number, script in enumerate(self.scripts, 1):
             digest = hashlib.blake2b(script.encode(), digest_size=16).hexdigest()
             if number not in ran:
@@ -178,9 +179,13 @@ class MigrateApp:
                     self.app,
                     f"app {self.app!r}: migration {number} ran here and reads differently now; add a new one",
                 )
-        if left := references(tx):
-            one = min(left)
-            raise StoreError(self.app, f"app {self.app!r}: {reference_text(*one, made_by.get(one))}")
+        if left := references(tx) - found:
+            table, parent = one = min(left)
+            raise StoreError(
+                self.app,
+                f"app {self.app!r}: migration {made_by[one]} makes table {table!r} refer to {parent},"
+                f" {WHY_NONE}; keep the id in a plain column",
+            )
         return len(self.scripts) - len(ran)
 
     def run(self, tx: Transaction, number: int, script: str, digest: str) -> None:
@@ -196,17 +201,24 @@ class MigrateApp:
         tx.run(sql.ADD_APP_MIGRATION, {"app": self.app, "number": number, "digest": digest, "now": tx.now})
 
 
+@dataclass(frozen=True, slots=True)
+class RefuseReferences:
+    """Refuse a table that refers to one of the store's own, once the applications have migrated."""
+
+    def apply(self, tx: Transaction) -> None:
+        """Look at every table.
+
+        Raises:
+            StoreError: names one, and what to do.
+        """
+        for table, parent in sorted(references(tx)):
+            text = f"table {table!r} refers to {parent}, {WHY_NONE}"
+            raise StoreError(table, f"{text}; add a migration that makes it a plain column")
+
+
 def references(tx: Transaction) -> set[tuple[str, str]]:
     """Return (table, table of the store) for each foreign key of an application to a control table.
 
     With one the store could prune nothing any more, or its prunes would delete what has landed.
     """
     return {(row["child"], row["parent"]) for row in tx.all(sql.REFERENCES)}
-
-
-def reference_text(table: str, parent: str, number: int | None) -> str:
-    """Say which table refers to one of the store's, which script has just made it so, and what to do."""
-    why = "which the store must be free to prune"
-    if number is None:
-        return f"table {table!r} refers to {parent}, {why}; add a migration that makes it a plain column"
-    return f"migration {number} makes table {table!r} refer to {parent}, {why}; keep the id in a plain column"

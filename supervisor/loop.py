@@ -7,6 +7,7 @@ hand their answers over with `post`; signal handlers leave a note by waking it.
 import os
 import selectors
 import signal
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -19,6 +20,35 @@ READ: Final = selectors.EVENT_READ
 WRITE: Final = selectors.EVENT_WRITE
 
 Callback = Callable[[int], None]
+
+TAKEN: Final[set[int]] = set()
+"""Signals that are requests to this process now."""
+
+
+FORKING: Final = threading.local()
+
+
+def hold_signals() -> None:
+    """Keep them from the copy that is about to be made, until it has its own way with them."""
+    FORKING.mask = signal.pthread_sigmask(signal.SIG_BLOCK, TAKEN)
+
+
+def let_signals_come() -> None:
+    """Let them come again, also those that came meanwhile."""
+    signal.pthread_sigmask(signal.SIG_SETMASK, FORKING.mask)
+
+
+def give_signals_back() -> None:
+    """Let a copy of this process, made by a fork without exec in an application's code, die of them."""
+    if TAKEN:
+        signal.set_wakeup_fd(-1)
+    for number in TAKEN:
+        signal.signal(number, signal.SIG_DFL)
+    TAKEN.clear()
+    let_signals_come()
+
+
+os.register_at_fork(before=hold_signals, after_in_parent=let_signals_come, after_in_child=give_signals_back)
 
 
 class Loop:
@@ -87,9 +117,11 @@ class Loop:
         # Where SIGCHLD is ignored the kernel reaps our children before we can ask how they ended.
         old[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         old_fd = signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
+        TAKEN.update(wanted)
         try:
             yield
         finally:
+            TAKEN.clear()
             signal.set_wakeup_fd(old_fd)
             for number, handler in old.items():
                 signal.signal(number, handler)

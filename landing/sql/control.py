@@ -19,7 +19,7 @@ RETURNING id"""
 
 START_OVER: Final = """
 UPDATE laneway_jobs
-SET mark = NULL, skip = 0, digest = x'', done = NULL, total = NULL, discards = :discards
+SET awake = 0, mark = NULL, skip = 0, digest = x'', done = NULL, total = NULL, discards = :discards
 WHERE id = :job"""
 """Only of a row that waits: an attempt under way has its resume point already."""
 

@@ -24,7 +24,7 @@ from supervisor.lock import is_live
 from supervisor.settings.place import find_home
 from supervisor.told.units import limit
 
-LANDING_SECONDS: Final = 20.0
+LANDING_SECONDS: Final = 45.0
 """For the landing under way, and what else ends with a run; what the children may take comes on top."""
 GRACE_SECONDS: Final = 5.0
 START_SECONDS: Final = 2.0

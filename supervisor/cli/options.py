@@ -23,7 +23,7 @@ class JobId(click.IntRange):
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         """Return the number."""
         digits = str(value).removeprefix("#")
-        if not (digits.isascii() and digits.isdigit() and 0 < int(digits[:20]) < 2**63):
+        if not (digits.isascii() and digits.isdigit() and len(digits) < 100 and 0 < int(digits) < 2**63):
             self.fail(f"{value!r} is no job id; write 7 or '#7'", param, ctx)
         return int(digits)
 

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NoReturn, TextIO
 
 from landing import views
 from landing.snapshot import snapshot
@@ -53,8 +53,9 @@ def run_command(
             print_line(last_line(served, reporter.tally, left))
     if until_idle and not as_json and not broken:
         print_rest(settings.home, application)
-    cut_short = until_idle and served == Served("stopped", "SIGINT") and left > 0
-    return INTERRUPTED if cut_short else code_of(served, failed=strict and reporter.tally.failed > 0)
+    cut_short = until_idle and (served.ended, served.detail) == ("stopped", "SIGINT") and left > 0
+    code = INTERRUPTED if cut_short else code_of(served, failed=strict and reporter.tally.failed > 0)
+    return leave_now(code) if served.stuck else code
 
 
 @contextmanager
@@ -90,6 +91,13 @@ def unfinished(home: Path) -> int:
     """Count the jobs that have not ended."""
     with snapshot(home) as db:
         return sum(jobs for state, jobs in views.counts(db).items() if state not in ENDED)
+
+
+def leave_now(code: int) -> NoReturn:
+    """End the process without waiting for a thread that did not come back, nor for what it waits for."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def last_line(served: Served, tally: Tally, left: int) -> str:

@@ -42,10 +42,13 @@ class Served:
     """Why a run ended: idle, stopped, interrupted, broken or app_start_failed.
 
     `detail` is one line for a person; for a stop, the name of the signal that asked for it.
+    `stuck` says that the lander did not come back: it may hold the store, so whoever has been
+    serving should end its process at once (CONTRACTS K11).
     """
 
     ended: str
     detail: str = ""
+    stuck: bool = False
 
 
 class Daemon:

@@ -35,6 +35,7 @@ class Desk:
         self._report = report
         self.reach = reach
         self.broken: Notice | None = None
+        self.stuck = False
         self.outgrown: str | None = None
         self._home = home
         self._path = store_path(home)
@@ -124,6 +125,7 @@ class Desk:
         self.reader.close(self._patience)
         self._outside.close()
         if not self.lander.close(self._patience):
+            self.stuck = True
             self._report(
                 events.Warned("lander_stuck", f"the lander did not come back in {self._patience:g} s")
             )

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from ipc.leftovers import Leftovers, end_leftovers
-from landing.migrate import MigrateApp
+from landing.migrate import MigrateApp, RefuseReferences
 from landing.runs import Opened, OpenRun, dead_markers
 from landing.snapshot import snapshot, store_identity
 from policies.retry import judge
@@ -73,6 +73,7 @@ def open_run(
     """Bring the schema of each application up to date, declare the kinds, settle what a dead run left."""
     for loaded in application.apps:
         desk.ask(MigrateApp(loaded.app.name, [one.sql for one in loaded.app.migrations]))
+    desk.ask(RefuseReferences())
     for register in application.declarations():
         desk.ask(register)
     found = {"ended": leftovers.ended, "survivors": leftovers.survivors}

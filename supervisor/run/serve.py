@@ -5,6 +5,7 @@ lock -> schema -> leftovers ended -> desk (lander, reader) -> run opened, orphan
 
 import threading
 from contextlib import ExitStack, closing, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from ipc.doorbell import Doorbell
@@ -58,7 +59,8 @@ def serve(
         opened = open_run(desk, application, marker, leftovers, awaited.report)
         daemon = Daemon(application, settings, Parts(loop, bell, desk, lock, awaited), opened, marker)
         with daemon.signals():
-            return daemon.run(until_idle=until_idle)
+            served = daemon.run(until_idle=until_idle)
+    return replace(served, stuck=desk.stuck)
 
 
 def take_lock(home: Path) -> SupervisorLock:

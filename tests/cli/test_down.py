@@ -267,5 +267,5 @@ def test_no_store_is_needed_to_stop_who_holds_the_lock(project: Shell) -> None:
 def test_the_patience_grows_with_the_graces_of_what_runs(stubborn: Shell) -> None:
     """C195: grace + one landing."""
     with supervising(stubborn, "stubborn"):
-        assert down.look(stubborn.home).patience == 140.0
-    assert down.look(stubborn.folder / "nowhere").patience == 30.0
+        assert down.look(stubborn.home).patience == 165.0
+    assert down.look(stubborn.folder / "nowhere").patience == 55.0

@@ -15,6 +15,7 @@ import pytest
 from landing.connect import open_writer, store_path
 from landing.errors import NoStore, StoreBroken, StoreError
 from landing.jobs import Register
+from landing.lander import Clocks, Lander
 from landing.migrate import create, upgrade
 from landing.snapshot import same_store, snapshot, store_identity, store_size
 from landing.store import Store
@@ -78,9 +79,16 @@ def test_a_store_that_has_lost_its_content_is_not_taken_for_a_new_one(stand: Sta
     stand.enqueue()
     path = store_path(stand.home)
     path.write_bytes(b"")
-    said = refusal(stand.home)
-    assert "is empty, but jobs have been here; restore it, or remove it to begin anew" in said
-    assert path.read_bytes() == b""
+    clocks = Clocks(lambda: START, lambda: 0.0)
+    assert "is empty, but jobs have been here; restore it, or remove it to begin anew" in refusal(stand.home)
+    for act in (
+        stand.enqueue,
+        lambda: Lander(stand.home, clocks, print, print),
+        lambda: upgrade(stand.home, 1),
+    ):
+        with pytest.raises(StoreBroken, match="is empty, but jobs have been here"):
+            act()
+        assert path.read_bytes() == b"", "pragmas write, too"
     path.unlink()
     create(stand.home, START)
     assert path.stat().st_size > 0

@@ -1,6 +1,7 @@
 """An application of misbehaving and well-behaved lanes, for tests over real children."""
 
 import ctypes
+import multiprocessing
 import os
 import re
 import signal
@@ -376,6 +377,24 @@ def stuck_lander(job: Jobs, ctx: Context) -> Pairs:
 def land_never(db: Landing, job: Jobs, rows: Rows[tuple[int, str]]) -> None:
     Path(job.payload["stuck"]).touch()
     time.sleep(3600)
+
+
+@app.lane("forking_lander")
+def forking_lander(job: Jobs, ctx: Context) -> Pairs:
+    yield from ((n, "x") for n in range(3))
+
+
+@forking_lander.lander
+def land_with_forks(db: Landing, job: Jobs, rows: Rows[tuple[int, str]]) -> None:
+    """Fork as multiprocessing does, and end the copy as it does; or leave it, and never come back."""
+    copy = multiprocessing.get_context("fork").Process(target=time.sleep, args=(600,))
+    copy.start()
+    if "stuck" in job.payload:
+        Path(job.payload["stuck"]).touch()
+        time.sleep(600)
+    copy.terminate()
+    copy.join()
+    db.executemany("INSERT INTO items VALUES (?, ?, ?, ?)", [(job.id, *row, job.attempt) for row in rows])
 
 
 @app.lane("looks_around", env=())  # not even what a measuring tool would need

@@ -1,11 +1,19 @@
 """Landers that misbehave: the batch, the attempt and nothing else pay for it (CONTRACTS K1)."""
 
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
 import pytest
 
 from landing.errors import StoreError
 from landing.jobs import Start
 from landing.transaction import Transaction
-from tests.supervisor.serving import House
+from supervisor.lock import is_live
+from tests.supervisor.serving import House, wait_for
 
 
 def test_a_lander_that_raises_fails_the_attempt_and_keeps_what_landed_before(house: House) -> None:
@@ -46,3 +54,38 @@ def test_an_attempt_whose_start_the_store_refuses_is_told_as_that_and_not_as_can
     (attempt,) = house.attempts(job)
     assert (attempt["outcome"], attempt["error_code"]) == ("failed", "database_error")
     assert house.job(job)["reason"] == "StoreError: no room for a start"
+
+
+@contextmanager
+def alone(house: House, *flags: str) -> Iterator[subprocess.Popen[str]]:
+    """Start a supervisor whose landers may fork; nothing of its session outlives the test."""
+    process = house.start(*flags)
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def test_a_copy_that_a_lander_forks_dies_of_the_signals_that_stop_a_run(house: House) -> None:
+    """K1: a pool of processes in a lander ends its workers with SIGTERM, and waits for them."""
+    job = house.enqueue("forking_lander")
+    with alone(house, "--until-idle") as process:
+        assert process.wait(30) == 0
+    assert [n for n, _ in house.items(job)] == [0, 1, 2]
+
+
+def test_a_run_whose_lander_does_not_come_back_ends_with_its_process(house: House, tmp_path: Path) -> None:
+    """K11: nothing that the lander has started is waited for, and the store is free."""
+    mark = tmp_path / "stuck"
+    house.enqueue("forking_lander", {"stuck": str(mark)})
+    with alone(house) as process:
+        wait_for(mark.exists)
+        process.send_signal(signal.SIGTERM)
+        assert process.stdout is not None
+        wait_for(lambda: "stopping" in process.stdout.readline())  # type: ignore[union-attr]
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 130
+    assert not is_live(house.home)
+    house.enqueue("quick")
