@@ -140,11 +140,11 @@ def test_a_job_that_waits_can_be_told_to_start_over(stand: Stand, state: str) ->
     move = {"queued": Move.RELEASE, "pending": Move.BACK_OFF, "deferred": Move.DEFER}[state]
     claimed = stand.running()
     stand.land(claimed, 1, (claimed.job, 0, "x"), point=POINT)
-    stand.finish(claimed, Verdict(move, "why", wake_at=stand.now + MICROS, counts=True), 1)
+    stand.finish(claimed, Verdict(move, "why", wake_at=stand.now + MICROS, counts=True), 1, awake=7.5)
     before = stand.row(claimed.job)
     assert retry(stand, claimed.job, from_start=True) == Retried(claimed.job, state, waited=True)
     changed = {"mark": None, "skip": 0, "digest": b"", "done": None, "total": None, "discards": 1}
-    assert stand.row(claimed.job) == {**before, **changed}
+    assert stand.row(claimed.job) == {**before, **changed, "awake": 0}
     assert [name for name, _ in stand.query(EVENTS, claimed.job)] == ["started_over"]
     stand.tick(2)
     again = stand.claim()
