@@ -130,7 +130,7 @@ def test_a_stop_of_a_store_that_stays_locked_ends_all_the_same(
         return True
 
     with sent_when(begun_and_locked, signal.SIGTERM):
-        assert serve_here(house, seen) == Served("stopped", "SIGTERM")
+        assert serve_here(house, seen) == Served("stopped", "SIGTERM", stuck=True)
     lock.__exit__(None, None, None)
     assert "not_closed" in {event.code for event in seen if isinstance(event, Warned)}
     assert house.query("SELECT clean FROM laneway_runs") == [(0,)]
