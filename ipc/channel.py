@@ -18,7 +18,16 @@ from msgspec.msgpack import Decoder
 
 from ipc.errors import ChannelClosed, ChannelFull, ProtocolError
 from ipc.frame import Splitter, head, pack
-from ipc.messages import FRAME_LIMIT, Down, Up, down_decoder, encoder, up_decoder
+from ipc.messages import (
+    FRAME_LIMIT,
+    PLAIN_LIMIT,
+    Down,
+    Up,
+    down_decoder,
+    encoder,
+    large_decoders,
+    up_decoder,
+)
 
 if TYPE_CHECKING:
     from socket import socket
@@ -33,6 +42,16 @@ QUEUE_LIMIT: Final = 2 * FRAME_LIMIT
 
 PIECE: Final = 256 << 10
 """Bytes asked for in one read: more than a socket of this family holds by default."""
+
+ENOUGH: Final = 1 << 20
+"""Bytes in whole messages after which one call reads no further: text takes up to five times its bytes
+once decoded, and a frame limit of it would be held at once."""
+
+EACH: Final = 512
+"""Bytes that a message counts for beside its own: the smallest take twenty times theirs."""
+
+DETAIL: Final = 300
+"""Characters of what the codec says is wrong: it may quote all that was sent."""
 
 NOTHING: Final = Raw(b"\xc0")
 """Stands for the last field of a message whose bytes follow separately (see `Pipe.send`)."""
@@ -102,17 +121,21 @@ class Channel:
             raise ChannelClosed("the child has closed its end") from error
 
     def receive(self, budget: int) -> Received:
-        """Read at most `budget` bytes of what is there and decode every complete frame."""
+        """Read at most `budget` bytes of what is there and decode every complete frame.
+
+        Less is read when messages of a MiB are whole; what is left wakes the next wait.
+        """
         messages: list[Up] = []
-        nbytes, closed = 0, False
-        while self._error is None and not closed and nbytes < budget:
+        nbytes, weight, closed = 0, 0, False
+        while self._error is None and not closed and nbytes < budget and weight < ENOUGH:
             if (chunk := self._read(min(PIECE, budget - nbytes))) is None:
                 break
             nbytes += len(chunk)
             closed = not chunk
             try:
                 for body in self._splitter.feed(chunk):
-                    messages.append(decode(body, up_decoder))  # noqa: PERF401 - those before an error count
+                    messages.append(decode_up(body))
+                    weight += EACH + len(body)
             except ProtocolError as error:
                 self._error = error
         return Received(messages, nbytes, closed, self._splitter.pending, self._error)
@@ -204,12 +227,28 @@ class Pipe:
         self._inbox.extend(decode(body, down_decoder) for body in self._splitter.feed(chunk))
 
 
+def decode_up(body: bytes | bytearray) -> Up:
+    """Decode what a child said; raises like `decode`, before anything is allocated that is over the frame."""
+    if len(body) > PLAIN_LIMIT:
+        weigh(body)
+    return decode(body, up_decoder)
+
+
+def weigh(body: bytes | bytearray) -> None:
+    """Refuse a large body, unless it is large by its last field alone, which stays as it is."""
+    if (decoder := large_decoders.get(body[0])) is None:
+        raise ProtocolError("message", f"{len(body)} bytes in a message that is no Batch and no Read")
+    *plain, _raw = decode(body, decoder)
+    if (size := sum(len(memoryview(one)) for one in plain)) > PLAIN_LIMIT:
+        raise ProtocolError("message", f"{size} bytes beside the last field; {PLAIN_LIMIT} are allowed")
+
+
 def decode(body: bytes | bytearray, decoder: Decoder[Message]) -> Message:
     """Decode one body; anything but a message of ours is a ProtocolError with code "message"."""
     try:
         return decoder.decode(body)
     except (MsgspecError, UnicodeError, RecursionError) as error:
-        raise ProtocolError("message", str(error)) from None
+        raise ProtocolError("message", str(error)[:DETAIL]) from None
 
 
 def write_all(fd: int, parts: Sequence[bytes | memoryview]) -> int:

@@ -1,27 +1,27 @@
-"""One child process: started, watched, signalled and reaped here and nowhere else.
+"""One child process: started by a guardian, watched and signalled through it, and nowhere else.
 
     supervisor                                   child (own session and process group)
       channel  <======= socketpair =======>      --channel FD
       log      <------- pipe --------------      stdout and stderr
       stack    <------- memfd -------------      --stack FD, written on SIGTERM and crashes
-      pidfd    tells the exit
+      keeper   <===> guardian ------------>      signals, its exit, the end of all that it started
 
-Signals go out only before the reap, so a process id is never one that was reissued.
+Only the guardian knows the child as its own, and signals before it reaps: no process id is one that
+was reissued.
 """
 
 import os
 import signal
 import socket
-import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from ipc.channel import Channel
-from ipc.dump import DUMP_SIGNAL
+from ipc.guardian.orders import Start
+from ipc.keeper import Beside, Crossed, Failed, Keeper, Left, Over, Started, Told
 from ipc.logtail import LogTail
 
 STACK_BYTES: Final = 64 << 10
@@ -31,13 +31,29 @@ ALWAYS_PASSED: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "PYTHONPATH"
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What to start. `argv` gets the options --channel FD --stack FD --parent PID before its `tail`."""
+    """What to start. `argv` gets the options --channel FD --stack FD --parent PID before its `tail`.
+
+    Attributes:
+        closed: a folder that the child and all that it starts are shut out of, None for none.
+        group: a control group below which each guardian makes one for its children, None for none.
+        template: the child may be a copy of one that has imported the application.
+    """
 
     argv: Sequence[str]
     tail: Sequence[str]
     env: Mapping[str, str]
     folder: Path
     nice: int = 0
+    closed: Path | None = None
+    group: str | None = None
+    template: bool = False
+
+    def start(self, keeper: int) -> Start:
+        """Return it as an order to the guardian with that process id."""
+        group = "" if self.group is None else f"{self.group}-{keeper}"
+        closed = "" if self.closed is None else str(self.closed)
+        folder, env = str(self.folder), dict(self.env)
+        return [*self.argv], [*self.tail], env, folder, self.nice, closed, group, self.template
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,79 +80,68 @@ def pruned(environ: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
 
 
 class Child:
-    """A started child. Call from one lasting thread: the parent-death signal follows the starting thread."""
+    """A child that `keeper`, which must be free, starts. Everything that is told of it goes to `take`.
 
-    def __init__(self, command: Command) -> None:
+    Attributes:
+        pid: its process id, 0 until it has been started.
+        template: the process that it is a copy of, 0 for none.
+        tier: how surely it can be ended.
+        spawn: how it came about.
+        over: it and all that it started have ended, or it could not be started, or it was lost.
+        exit: how it ended, None where nobody knows.
+        failed: why it could not be started, None if it could.
+        ended: how many processes ended with it.
+        peak: bytes that it held at most.
+        left: processes that are still there, though they were killed.
+        crossed: what its tree held when it went over its limit.
+        beside: what ran beside it when that was asked last.
+    """
+
+    def __init__(self, command: Command, keeper: Keeper) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        log_read, log_write = os.pipe2(os.O_CLOEXEC) if hasattr(os, "pipe2") else os.pipe()
+        log_read, log_write = os.pipe()
         self._stack: int | None = open_stack()
         self._stacks = ""
         try:
-            self._process = self._start(command, theirs, log_write, self._stack)
-        except BaseException:
-            ours.close()
-            os.close(log_read)
-            os.close(self._stack)
-            raise
+            keeper.start(command.start(keeper.pid), (theirs.fileno(), log_write, self._stack))
         finally:
             theirs.close()
             os.close(log_write)
-        self.pid = self._process.pid
-        self.exit: Exit | None = None
-        try:
-            self.pidfd = os.pidfd_open(self.pid) if hasattr(os, "pidfd_open") else None
-        except OSError:
-            self.kill_group()
-            self._process.wait()
-            ours.close()
-            os.close(log_read)
-            os.close(self._stack)
-            raise
-        self.channel = Channel(ours)
         os.set_blocking(log_read, False)
+        self.keeper = keeper
+        self.channel = Channel(ours)
         self.log = LogTail(log_read)
-        with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, self.pid, command.nice)
+        self.pid = self.template = 0
+        self.tier = self.spawn = ""
+        self.over = False
+        self.exit: Exit | None = None
+        self.failed: str | None = None
+        self.ended = self.peak = 0
+        self.left: tuple[int, ...] = ()
+        self.crossed: Crossed | None = None
+        self.beside: Beside | None = None
 
-    def _start(
-        self, command: Command, theirs: socket.socket, log: int, stack: int
-    ) -> subprocess.Popen[bytes]:
-        options = ["--channel", str(theirs.fileno()), "--stack", str(stack), "--parent", str(os.getpid())]
-        return subprocess.Popen(  # noqa: S603 - our own module under our own interpreter
-            [*command.argv, *options, *command.tail],
-            env=dict(command.env),
-            cwd=command.folder,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            pass_fds=(theirs.fileno(), stack),
-            start_new_session=True,
-        )
+    def take(self, told: Told) -> None:
+        """Note what its guardian told."""
+        match told:
+            case Started(pid, template, tier, spawn):
+                self.pid, self.template, self.tier, self.spawn = pid, template, tier, spawn
+            case Failed(why):
+                self.failed, self.over = why, True
+            case Over(code, ended, peak):
+                self.exit = Exit(code, None) if code >= 0 else Exit(None, -code)
+                self.ended, self.peak, self.over, self.left = ended, peak, True, ()
+            case Left(pids):
+                self.left = pids
+            case Crossed():
+                self.crossed = told
+            case Beside():
+                self.beside = told
 
-    def terminate(self) -> None:
-        """Ask it to dump its stacks and die; wake it first if it was stopped."""
-        if self.exit is None:
-            os.kill(self.pid, signal.SIGTERM)
-            os.kill(self.pid, signal.SIGCONT)
-
-    def dump(self) -> None:
-        """Ask it to dump its stacks and go on."""
-        if self.exit is None:
-            os.kill(self.pid, DUMP_SIGNAL)
-
-    def kill_group(self) -> None:
-        """SIGKILL it and everything that stayed in its process group."""
-        if self.exit is None:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.pid, signal.SIGKILL)
-
-    def reap(self) -> Exit | None:
-        """Return how it ended, or None while it lives; its group is killed before its id is given back."""
-        if self.exit is None and has_exited(self.pid):
-            self.kill_group()
-            code = self._process.wait()
-            self.exit = Exit(code, None) if code >= 0 else Exit(None, -code)
-        return self.exit
+    @property
+    def sessions(self) -> set[int]:
+        """Return the sessions that it, and the template that it is a copy of, lead."""
+        return {self.pid, self.template} - {0}
 
     def rss_gib(self) -> float:
         """Return the memory it holds in GiB, 0.0 where the system does not say."""
@@ -148,23 +153,21 @@ class Child:
             self._stacks = os.pread(self._stack, STACK_BYTES, 0).decode("utf-8", "backslashreplace")
         return self._stacks
 
+    def begin_anew(self) -> None:
+        """Forget what the last job printed and dumped: another begins."""
+        if self._stack is not None:
+            os.ftruncate(self._stack, 0)
+            os.lseek(self._stack, 0, os.SEEK_SET)  # where the child writes, too: it is the same open file
+        self.log.begin_anew()
+
     def close(self) -> None:
         """Let go of all descriptors of a child that is gone; its stacks and its log stay readable."""
         self.stack()
         self.channel.close()
         self.log.close()
-        for fd in (self._stack, self.pidfd):
-            if fd is not None:
-                os.close(fd)
-        self._stack = self.pidfd = None
-
-
-def has_exited(pid: int) -> bool:
-    """Tell whether our child has ended, leaving it unreaped, so that its id stays its own."""
-    try:
-        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-    except ChildProcessError:  # somebody else in this process has reaped it
-        return True
+        if self._stack is not None:
+            os.close(self._stack)
+        self._stack = None
 
 
 def rss_gib(pid: int) -> float:

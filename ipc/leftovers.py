@@ -48,7 +48,7 @@ def end_leftovers(markers: Set[str], monotonic: Callable[[], float]) -> Leftover
     """
     if not markers or not can_look():
         return Leftovers()
-    entries = frozenset(os.fsencode(f"{MARKER}={marker}") for marker in markers)
+    entries = frozenset(map(marker_entry, markers))
     ended: set[int] = set()
     found = marked(entries)
     until = monotonic() + PATIENCE + PATIENCE_PER_GIB * sum(map(rss_gib, found))
@@ -56,6 +56,11 @@ def end_leftovers(markers: Set[str], monotonic: Callable[[], float]) -> Leftover
         ended |= end(found[:AT_ONCE], entries, until, monotonic)
         found = marked(entries)
     return Leftovers(tuple(sorted(ended)), tuple(found))
+
+
+def marker_entry(marker: str) -> bytes:
+    """Return a marker as it stands in an environment."""
+    return os.fsencode(f"{MARKER}={marker}")
 
 
 def marked(entries: Set[bytes]) -> list[int]:

@@ -51,6 +51,11 @@ class LogTail:
             return f"... {dropped} bytes before this are not kept ...\n{text}"
         return text
 
+    def begin_anew(self) -> None:
+        """Forget everything that was read so far."""
+        self._tail.clear()
+        self._total = 0
+
     def close(self) -> None:
         """Stop listening; the text stays."""
         self.closed = True

@@ -41,6 +41,13 @@ a frame would take 260 MB once decoded."""
 MARK_LIMIT: Final = 16 << 10
 """UTF-8 bytes in the text given to `ctx.checkpoint` (CONTRACTS K15)."""
 
+KINDS_LIMIT: Final = 4000
+"""Kinds in one application: a frame of short names would take twenty times its bytes once decoded."""
+
+PLAIN_LIMIT: Final = 512 << 10
+"""Bytes in a message beside the `Raw` field at its end. A decoded character may take four bytes, and the
+codec measures text only when it has it, then quotes it: a frame of text took up to 14 times its bytes."""
+
 
 class Message(Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag_field="tag"):
     """Base of all messages: positional on the wire, tagged by the lower-case class name."""
@@ -103,7 +110,7 @@ class Ready(Message, frozen=True, tag="ready"):
     """The application is loaded and this child waits for `Run`."""
 
     pid: int
-    kinds: list[str]
+    kinds: Annotated[list[Name], Meta(max_length=KINDS_LIMIT)]
 
 
 class Started(Message, frozen=True, tag="started"):
@@ -190,3 +197,11 @@ Up = Ready | Started | Batch | Read | Progress | Yielded | Done | Failed
 encoder: Final = Encoder()
 down_decoder: Final = Decoder(Down)
 up_decoder: Final = Decoder(Up)
+
+
+LARGE: Final = tuple(len(kind.__struct_fields__) + 1 for kind in (Batch, Read))
+large_decoders: Final[dict[int, Decoder[tuple[Raw, ...]]]] = {
+    0x90 | items: Decoder(tuple[(Raw,) * items])  # type: ignore[misc]
+    for items in LARGE
+}
+"""First byte of the messages that may be larger than `PLAIN_LIMIT` -> what takes them apart undecoded."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from landing.ledger import Report, add_event, add_receipt, cleaned
+from landing.ledger import Report, add_event, add_receipt, cleaned, with_survivors
 from landing.sql import attempt as sql
 from landing.sql import runs as runs_sql
 from landing.transaction import Transaction
@@ -62,7 +62,7 @@ class Finish:
             if self.result is not None and self.verdict.move is Move.COMPLETE:
                 tx.run(sql.SET_RESULT, {"job": self.job, "body": cleaned(self.result)})
             return Finished.HELD
-        if tx.one(sql.FINISH_CANCELLED, {"job": self.job, "number": self.number, "now": tx.now}) is not None:
+        if tx.one(sql.FINISH_CANCELLED, self.cancelled(tx.now)) is not None:
             self.keep(tx, Outcome.CANCELLED)
             return Finished.CANCELLED
         return Finished.STALE
@@ -74,13 +74,14 @@ class Finish:
     def moved(self, now: int) -> dict[str, Any]:
         """Return the row's new cells."""
         verdict = self.verdict
-        retried = verdict.move is Move.BACK_OFF
+        retried, ends = verdict.move is Move.BACK_OFF, target(verdict.move) in ENDED
+        reason = with_survivors(verdict.reason, self.report.kill) if ends else verdict.reason
         return {
             "job": self.job,
             "fence": self.fence,
             "last_seq": self.last_seq,
-            "reason": cleaned(verdict.reason),
-            "finished_at": now if target(verdict.move) in ENDED else None,
+            "reason": cleaned(reason),
+            "finished_at": now if ends else None,
             "counts": int(verdict.counts),
             "wake_at": verdict.wake_at,
             "watch": "backoff" if retried else None,
@@ -88,6 +89,11 @@ class Finish:
             "waiting_since": now if verdict.reason == Outcome.YIELDED else None,
             "afresh": self.due() is not None,
         }
+
+    def cancelled(self, now: int) -> dict[str, Any]:
+        """Return the row's new cells if it was cancelled meanwhile."""
+        reason = with_survivors(Outcome.CANCELLED, self.report.kill)
+        return {"job": self.job, "number": self.number, "reason": reason, "now": now}
 
     def keep(self, tx: Transaction, outcome: Outcome) -> None:
         """Append the receipt and the events of this attempt, and count what came of it too late."""

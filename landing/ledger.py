@@ -13,13 +13,18 @@ from policies.job import Outcome
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What a receipt keeps. Mappings are stored as JSON; `log` is the capped tail."""
+    """What a receipt keeps. Mappings are stored as JSON; `log` is the capped tail.
+
+    `world` says what was on while the attempt ran: `spawn`, `kill`, `shield`, `network`, and those
+    `limits` that were set, in bytes, seconds or counts. None where there was no child to have one.
+    """
 
     outcome: Outcome
     error_code: str | None = None
     error: Mapping[str, Any] | None = None
     exit: Mapping[str, Any] | None = None
     kill: Mapping[str, Any] | None = None
+    world: Mapping[str, Any] | None = None
     spent: int = 0
     log: str = ""
 
@@ -37,10 +42,17 @@ def add_receipt(tx: Transaction, job: int, attempt: int, report: Report, outcome
             "error": as_json(report.error),
             "exit": as_json(report.exit),
             "kill": as_json(report.kill),
+            "world": as_json(report.world),
             "spent": report.spent,
             "log": clean(report.log),
         },
     )
+
+
+def with_survivors(reason: str, kill: Mapping[str, Any] | None) -> str:
+    """Add to why a job ended which of its processes live on, or it would read as if all were gone."""
+    left = ", ".join(f"pid {pid}" for pid in (kill or {}).get("survivors") or ())
+    return f"{reason}, survivors: {left}" if left else reason
 
 
 def add_event(

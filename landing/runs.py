@@ -2,7 +2,6 @@
 
 import sqlite3
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +13,7 @@ from landing.sql import queue as queue_sql
 from landing.sql import runs as sql
 from landing.transaction import Transaction
 from policies.job import MICROS, Outcome, State
-from policies.options import Options, options_from
+from policies.options import Options, readable_options
 from policies.transitions import Move, target
 from policies.verdict import Ended, Judge, Verdict
 
@@ -158,6 +157,5 @@ def kind_options(tx: Transaction, row: sqlite3.Row) -> Options:
     declared = tx.one(queue_sql.KIND, (row["kind"],))
     options = Options()
     for text in (declared["options"] if declared else None, row["options"]):
-        with suppress(ValueError, TypeError):
-            options = options_from(mapping(text) or {}, options)
+        options = readable_options(mapping(text) or {}, options)
     return options

@@ -122,10 +122,14 @@ def prunable(
 
 
 def attempts(db: sqlite3.Connection, job_id: int) -> list[dict[str, Any]]:
-    """Return a job's last 200 attempts, first to last, with their receipts' fields (None while under way)."""
-    found = rows(db, sql.ATTEMPTS, (as_id(job_id),))[::-1]
+    """Return a job's last 200 attempts, first to last, with their receipts' fields (None while under way).
+
+    A receipt of schema 1 or 2 knows nothing of its `world`.
+    """
+    statement = sql.ATTEMPTS if version(db) > 2 else sql.ATTEMPTS_WITHOUT_WORLDS
+    found = rows(db, statement, (as_id(job_id),))[::-1]
     for row in found:
-        for name in ("error", "exit", "kill"):
+        for name in ("error", "exit", "kill", "world"):
             row[name] = mapping(row[name])
     return found
 
@@ -184,6 +188,14 @@ def ended_since(db: sqlite3.Connection, since: int) -> dict[str, int]:
     """Return how many attempts ended since `since` (microseconds UTC) by outcome; counts to 10,000."""
     found = rows(db, sql.ENDED_SINCE, {"since": since})
     return {str(row["outcome"]): row["attempts"] for row in found}
+
+
+def survivors(db: sqlite3.Connection, since: int) -> list[dict[str, Any]]:
+    """Return the jobs (`id`) of which a process outlived a `kill` since `since` (microseconds UTC).
+
+    Newest first, at most 20, of the last 1,000 attempts that ended.
+    """
+    return [row | {"kill": mapping(row["kill"])} for row in rows(db, sql.SURVIVORS, {"since": since})]
 
 
 def has_migrated(db: sqlite3.Connection, app: str) -> bool:

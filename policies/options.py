@@ -1,11 +1,12 @@
 """What a kind may be told: limits, retries, resume, the child's world. Defaults are CONTRACTS K16.
 
-Durations are seconds (0 = off for deadlines, for ever for what is kept), sizes are bytes. One frozen
-value, checked once at the door; deeper code receives it and never checks again.
+Durations are seconds (0 = off for deadlines and limits, for ever for what is kept), sizes are bytes.
+One frozen value, checked once at the door; deeper code receives it and never checks again.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from enum import StrEnum
 from typing import Any, Final
 
 from policies.job import ENDED, Priority, Resume, State
@@ -19,10 +20,63 @@ UNIT_ROWS: Final = 1 << 18
 LARGEST: Final = 10**9
 """No count, priority or number of seconds goes beyond it, so every one fits wherever it is stored or sent."""
 
+LARGEST_SIZE: Final = 10**15
+"""Bytes that a limit may reach: beyond any machine, and still exact as a float."""
+
+LEAST_MEMORY: Final = 32_000_000
+"""Bytes; a child that has loaded an empty application holds 17 MB, under this by a test."""
+
+LEAST_OPEN_FILES: Final = 64
+"""A bare child starts with 7, but what it imports opens pools, sockets and libraries of its own."""
+
+LEAST_FILE_SIZE: Final = 64 << 10
+"""Bytes; a child's stacks are dumped to a file of up to so many, and a lower limit would cut them."""
+
+LEAST_CPU: Final = 1.0
+"""Seconds; the kernel counts CPU limits in whole ones."""
+
+
+class Spawn(StrEnum):
+    """How children come to be: `auto` forks a template where that is safe, `cold` starts each anew."""
+
+    AUTO = "auto"
+    COLD = "cold"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How jobs of one kind run, and how long they are kept once they have ended (`retention`)."""
+    """How jobs of one kind run, and how long they are kept once they have ended (`retention`).
+
+    Those from `env` to `spawn` make the child's world: they are of the kind, never of one job.
+
+    Attributes:
+        batch_rows: rows that a batch may hold.
+        batch_bytes: bytes that a batch may hold.
+        batch_deadline: seconds until the next batch.
+        start_deadline: seconds until the first row.
+        job_deadline: awake seconds of all attempts since the last retry.
+        grace: seconds between SIGTERM and SIGKILL.
+        memory_limit: bytes that the job's process and all that it has started may hold together.
+        max_attempts: attempts that may fail.
+        backoff: seconds before the second attempt; doubles with each failure.
+        backoff_max: seconds that a backoff grows to.
+        retry_on: names of exception classes, module.qualname, builtins bare.
+        retry_safe: may run again after it died or was killed.
+        resume: a `Resume`.
+        priority: lower runs first.
+        env: environment variables passed besides those that every child gets.
+        nice: added to the child's niceness.
+        network: False seals the child off: it reaches loopback and unix sockets only.
+        shield: True has the kernel refuse it the store and signals to the supervisor.
+        process_limit: processes that a job may be at once, its own included.
+        cpu_limit: CPU seconds of the job's own process, 1 or more.
+        open_files_limit: descriptors that each of its processes may have.
+        file_size_limit: bytes that each file it writes may reach.
+        jobs_per_child: jobs that one child may run, one after another.
+        spawn: a `Spawn`.
+        keep_done: seconds to keep done, skipped and cancelled jobs.
+        keep_failed: seconds to keep failed and failed_optional jobs.
+    """
 
     batch_rows: int = 256
     batch_bytes: int = 1 << 20
@@ -30,6 +84,7 @@ class Options:
     start_deadline: float = 0.0
     job_deadline: float = 0.0
     grace: float = 5.0
+    memory_limit: int = 0
     max_attempts: int = 3
     backoff: float = 5.0
     backoff_max: float = 3600.0
@@ -39,6 +94,14 @@ class Options:
     priority: int = Priority.DEFAULT
     env: tuple[str, ...] = ()
     nice: int = 10
+    network: bool = True
+    shield: bool = False
+    process_limit: int = 0
+    cpu_limit: float = 0.0
+    open_files_limit: int = 0
+    file_size_limit: int = 0
+    jobs_per_child: int = 1
+    spawn: str = Spawn.AUTO
     keep_done: float = 0.0
     keep_failed: float = 0.0
 
@@ -46,6 +109,32 @@ class Options:
 OPTION_NAMES: Final = tuple(field.name for field in fields(Options))
 DURATIONS: Final = tuple(name for name in OPTION_NAMES if isinstance(getattr(Options(), name), float))
 """The options that are seconds."""
+SIZES: Final = ("batch_bytes", "memory_limit", "file_size_limit")
+"""The options that are bytes."""
+
+RANGES: Final[Mapping[str, tuple[int, int]]] = {
+    "batch_rows": (1, LARGEST),
+    "batch_bytes": (1, LARGEST),
+    "max_attempts": (1, LARGEST),
+    "jobs_per_child": (1, LARGEST),
+    "priority": (-LARGEST, LARGEST),
+    "nice": (-20, 19),
+    "memory_limit": (0, LARGEST_SIZE),
+    "process_limit": (0, LARGEST),
+    "open_files_limit": (0, LARGEST),
+    "file_size_limit": (0, LARGEST_SIZE),
+}
+"""What whole numbers may be: the lowest and the highest."""
+FLOORS: Final[Mapping[str, tuple[float, str]]] = {
+    "memory_limit": (LEAST_MEMORY, f"the {LEAST_MEMORY} bytes that a child needs before it does any work"),
+    "open_files_limit": (LEAST_OPEN_FILES, f"the {LEAST_OPEN_FILES} files that a child may need for itself"),
+    "file_size_limit": (LEAST_FILE_SIZE, f"the {LEAST_FILE_SIZE} bytes that a hung child's stacks may take"),
+    "cpu_limit": (LEAST_CPU, "1 second, the least that the system can count"),
+}
+"""Below these a limit that is not off only stops what is healthy: the least, and why."""
+CHOICES: Final[Mapping[str, tuple[str, ...]]] = {"resume": tuple(Resume), "spawn": tuple(Spawn)}
+TRUTHS: Final = frozenset({"retry_safe", "network", "shield"})
+LISTS: Final = frozenset({"retry_on", "env"})
 
 KEPT_AS_FAILED: Final = frozenset({State.FAILED, State.FAILED_OPTIONAL})
 KEPT_AS_DONE: Final = ENDED - KEPT_AS_FAILED
@@ -75,33 +164,54 @@ def options_from(values: Mapping[str, Any], base: Options | None = None) -> Opti
     return replace(base, **frozen)
 
 
+def readable_options(values: Mapping[str, Any], base: Options) -> Options:
+    """Return `base` with those of `values` over it that this version knows and accepts.
+
+    It reads what a store says, where an older or newer version may have written it: what that one
+    did not know stays as it is in `base`, and what is not known here takes nothing else with it.
+    """
+    known = {name: value for name, value in values.items() if name in OPTION_NAMES}
+    good = {name: value for name, value in known.items() if complaint_about(name, value) is None}
+    return options_from(good, base) if good else base
+
+
 def complaint_about(name: str, value: Any) -> str | None:
     """Say what is wrong with one option's value, or None."""
-    if name in {"batch_rows", "batch_bytes", "max_attempts"}:
-        if not is_int(value) or not 1 <= value <= LARGEST:
-            return f"{name} must be a whole number from 1 to {LARGEST}, not {value!r}"
-        if name == "batch_bytes" and value > FRAME_LIMIT:
-            return f"batch_bytes {value} is over the frame limit of {FRAME_LIMIT}"
-        if name == "batch_rows" and value > UNIT_ROWS:
-            return f"batch_rows {value} is over the limit of {UNIT_ROWS} rows"
-        return None
+    if name in RANGES:
+        return complaint_about_number(name, value)
     if name in DURATIONS:
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LARGEST:
             return f"{name} must be a number of seconds from 0 to {LARGEST}, not {value!r}"
-        return None
-    if name == "priority" and (not is_int(value) or not -LARGEST <= value <= LARGEST):
-        return f"priority must be a whole number from -{LARGEST} to {LARGEST}, not {value!r}"
-    if name == "nice" and (not is_int(value) or not -20 <= value <= 19):
-        return f"nice must be a whole number from -20 to 19, not {value!r}"
-    if name == "retry_safe" and not isinstance(value, bool):
-        return f"retry_safe must be true or false, not {value!r}"
-    if name == "resume" and value not in tuple(Resume):
-        return f"resume must be replay, checkpoint or restart, not {value!r}"
-    if name in {"retry_on", "env"} and not (
+        return complaint_about_floor(name, value)
+    if name in TRUTHS and not isinstance(value, bool):
+        return f"{name} must be true or false, not {value!r}"
+    if name in CHOICES and value not in CHOICES[name]:
+        *others, last = CHOICES[name]
+        return f"{name} must be {', '.join(others)} or {last}, not {value!r}"
+    if name in LISTS and not (
         isinstance(value, list | tuple) and all(isinstance(item, str) and item for item in value)
     ):
         return f"{name} must be a list of names, not {value!r}"
     return None
+
+
+def complaint_about_number(name: str, value: Any) -> str | None:
+    """Say why a whole number is none, is out of its range, or could never work."""
+    low, high = RANGES[name]
+    if not is_int(value) or not low <= value <= high:
+        unit = " of bytes" if name in SIZES else ""
+        return f"{name} must be a whole number{unit} from {low} to {high}, not {value!r}"
+    if name == "batch_bytes" and value > FRAME_LIMIT:
+        return f"batch_bytes {value} is over the frame limit of {FRAME_LIMIT}"
+    if name == "batch_rows" and value > UNIT_ROWS:
+        return f"batch_rows {value} is over the limit of {UNIT_ROWS} rows"
+    return complaint_about_floor(name, value)
+
+
+def complaint_about_floor(name: str, value: float) -> str | None:
+    """Say why a limit, unless it is off, would only stop what is healthy."""
+    least, why = FLOORS.get(name, (0, ""))
+    return f"{name} {value} is under {why}; raise it, or switch it off with 0" if 0 < value < least else None
 
 
 def is_int(value: object) -> bool:

@@ -97,7 +97,7 @@ class Queries(Protocol):
 
 
 class LaneOptions(TypedDict, total=False):
-    """Options of a lane; seconds and bytes. Defaults: `policies.options.Options`."""
+    """Options of a lane; seconds and bytes. Meanings and defaults: `policies.options.Options`."""
 
     batch_rows: int
     batch_bytes: int
@@ -105,6 +105,7 @@ class LaneOptions(TypedDict, total=False):
     start_deadline: float
     job_deadline: float
     grace: float
+    memory_limit: int
     max_attempts: int
     backoff: float
     backoff_max: float
@@ -114,6 +115,14 @@ class LaneOptions(TypedDict, total=False):
     priority: int
     env: Sequence[str]
     nice: int
+    network: bool
+    shield: bool
+    process_limit: int
+    cpu_limit: float
+    open_files_limit: int
+    file_size_limit: int
+    jobs_per_child: int
+    spawn: str
     keep_done: float
     keep_failed: float
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from ipc.appspec import load_app, search_last, split_spec
 from ipc.errors import AppError
 from landing.jobs import Register
-from policies.options import Options
+from policies.options import Options, Spawn
 from supervisor.api import App, Lane, Read
 from supervisor.errors import ApplicationRefused
 from supervisor.settings.values import Settings, options_for
@@ -35,12 +35,26 @@ class Profile:
     Attributes:
         specs: the applications that the child loads.
         env: environment variables passed besides those that every child gets.
-        nice: added to the child's niceness.
+        nice: the child's niceness.
+        network: False seals the child off from all but loopback.
+        shield: the kernel refuses it the store.
+        spawn: how it is started (`policies.options.Spawn`).
+        jobs: how many jobs it may be given.
+        cpu: CPU seconds that each of them may take, 0 for any.
+        open_files: descriptors that it may have open, 0 for any.
+        file_size: bytes that each file it writes may reach, 0 for any.
     """
 
     specs: tuple[str, ...]
-    env: tuple[str, ...]
-    nice: int
+    env: tuple[str, ...] = ()
+    nice: int = 0
+    network: bool = True
+    shield: bool = False
+    spawn: str = Spawn.AUTO
+    jobs: int = 1
+    cpu: float = 0.0
+    open_files: int = 0
+    file_size: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +183,24 @@ def same_names(apps: tuple[LoadedApp, ...]) -> list[str]:
 def loaded_kind(loaded: LoadedApp, lane: Lane[Any, Any], lander: Lander, settings: Settings) -> LoadedKind:
     """Give a lane its limits and the profile of the children that may run it."""
     options = options_for(lane, settings)
-    profile = Profile((loaded.spec,), options.env, options.nice)
+    profile = profile_for(loaded.spec, options)
     return LoadedKind(lane.kind, lane, lander, options, profile, loaded.app.reads)
+
+
+def profile_for(spec: str, options: Options) -> Profile:
+    """Return the world that children need which run a kind of such limits."""
+    return Profile(
+        specs=(spec,),
+        env=options.env,
+        nice=options.nice,
+        network=options.network,
+        shield=options.shield,
+        spawn=options.spawn,
+        jobs=options.jobs_per_child,
+        cpu=options.cpu_limit,
+        open_files=options.open_files_limit,
+        file_size=options.file_size_limit,
+    )
 
 
 def unknown_sections(application: Application, settings: Settings) -> list[str]:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from time import monotonic
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -19,6 +19,7 @@ from ipc.errors import ChannelClosed
 from ipc.messages import Done, Failed, Ready, Run, Started, Stop, Up
 from worker.attempt import Attempt
 from worker.context import Job
+from worker.limits import limit_cpu
 from worker.registry import Lane
 
 BETWEEN_MARKS: Final = (
@@ -27,12 +28,23 @@ BETWEEN_MARKS: Final = (
 )
 
 
-def serve(pipe: Pipe, lanes: Mapping[str, Lane]) -> None:
+class Allowance(NamedTuple):
+    """CPU seconds that each job may take, 0 for any; `last` says that this child gets only one."""
+
+    cpu: float = 0.0
+    last: bool = True
+
+
+ANY: Final = Allowance()
+
+
+def serve(pipe: Pipe, lanes: Mapping[str, Lane], allowance: Allowance = ANY) -> None:
     """Run the jobs that come until the supervisor is gone or says Stop."""
     with suppress(ChannelClosed):
         pipe.send(Ready(os.getpid(), sorted(lanes)))
         while (message := pipe.recv()) is not None and not isinstance(message, Stop):
             if isinstance(message, Run):  # an Ack that comes after its job's end is no news
+                limit_cpu(allowance.cpu, last=allowance.last)
                 pipe.send(work(pipe, message, lanes))
 
 

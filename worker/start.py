@@ -1,23 +1,44 @@
-"""Load the applications, or say why that failed; then serve."""
+"""Load the applications, or say why that failed; then serve, in this process or in copies of it."""
 
-from collections.abc import Sequence
+import atexit
+import os
 from contextlib import suppress
+from typing import NoReturn
 
 from ipc.channel import Pipe
 from ipc.errors import AppError, ChannelClosed
 from ipc.messages import Failed
+from worker.arguments import Arguments
+from worker.limits import set_limits
 from worker.registry import load_lanes
-from worker.serve import serve
+from worker.serve import Allowance, flush_output, serve
+from worker.template import Place, stay
 
 
-def start(channel: int, apps: Sequence[str]) -> int:
-    """Serve the lanes of `apps` over the descriptor `channel`; return the exit code."""
-    pipe = Pipe(channel)
+def start(arguments: Arguments) -> NoReturn:
+    """Serve the lanes of the applications over the wire, then end this process."""
     try:
-        lanes = load_lanes(apps)
+        lanes = load_lanes(arguments.apps)
     except AppError as error:
         with suppress(ChannelClosed):
-            pipe.send(Failed(0, "unstated", "app_start_failed", "AppError", str(error)[:1000]))
-        return 1
-    serve(pipe, lanes)
-    return 0
+            text = str(error)[:1000]
+            Pipe(arguments.channel).send(Failed(0, "unstated", "app_start_failed", "AppError", text))
+        leave(1)
+    if arguments.template >= 0:
+        stay(arguments.template, Place(arguments.channel, arguments.stack, arguments.parent))
+    set_limits(arguments.open_files, arguments.file_size)
+    allowance = Allowance(arguments.cpu, last=arguments.jobs == 1)
+    serve(Pipe(arguments.channel), lanes, allowance)
+    leave(0)
+
+
+def leave(code: int) -> NoReturn:
+    """End the process: what the application has registered for its exit is run, nothing is taken apart.
+
+    To clear every module out of memory that the kernel is about to take back is most of the time of
+    a small job, and touches pages that a copy shares with its template.
+    """
+    with suppress(BaseException):
+        atexit._run_exitfuncs()  # noqa: SLF001 - as multiprocessing does for its children
+    flush_output()
+    os._exit(code)

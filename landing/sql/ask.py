@@ -1,4 +1,7 @@
-"""What people ask; each bounded, none of them writes, all of them run on every schema since the first."""
+"""What people ask; each bounded, none of them writes.
+
+All of them run on every schema since the first, save where another is named for the older ones.
+"""
 
 from typing import Final
 
@@ -50,14 +53,24 @@ ORDER BY id DESC LIMIT :limit"""
 
 ATTEMPTS: Final = """
 SELECT a.id, a.number, a.run_id, a.pid, a.claimed_at, r.started_at, r.finished_at, r.outcome, r.error_code,
-       r.error, r.exit, r.kill, COALESCE(r.spent, 0) AS spent, r.log
+       r.error, r.exit, r.kill, r.world, COALESCE(r.spent, 0) AS spent, r.log
 FROM laneway_attempts a LEFT JOIN laneway_receipts r ON r.attempt_id = a.id
 WHERE a.job_id = ? ORDER BY a.number DESC LIMIT 200"""
+
+ATTEMPTS_WITHOUT_WORLDS: Final = ATTEMPTS.replace("r.world", "NULL AS world")
+"""The same for schemas 1 and 2."""
 
 LAST_CODE: Final = """
 SELECT r.error_code
 FROM laneway_attempts a JOIN laneway_receipts r ON r.attempt_id = a.id
 WHERE a.job_id = ? ORDER BY a.number DESC LIMIT 1"""
+
+SURVIVORS: Final = """
+SELECT job_id AS id, kill
+FROM (SELECT job_id, finished_at, kill FROM laneway_receipts
+      WHERE finished_at >= :since ORDER BY finished_at DESC LIMIT 1000)
+WHERE IIF(typeof(kill) = 'text', IIF(json_valid(kill), json_array_length(kill, '$.survivors'), 0), 0) > 0
+ORDER BY finished_at DESC LIMIT 20"""
 
 STOPPING_SINCE: Final = """
 SELECT MIN(at) FROM laneway_events

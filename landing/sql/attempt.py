@@ -38,16 +38,16 @@ RETURNING id"""
 
 FINISH_CANCELLED: Final = f"""
 UPDATE laneway_jobs
-SET state = {to(Move.CANCEL)}, reason = 'cancelled', finished_at = :now, fence = NULL, run_id = NULL,
+SET state = {to(Move.CANCEL)}, reason = :reason, finished_at = :now, fence = NULL, run_id = NULL,
     lease_expires_at = NULL, cancel_requested_at = NULL, wake_at = NULL, watch = NULL
 WHERE id = :job AND claims = :number AND cancel_requested_at IS NOT NULL AND state IN ({IN_FLIGHT})
 RETURNING id"""
 
 ADD_RECEIPT: Final = """
 INSERT INTO laneway_receipts (attempt_id, job_id, outcome, started_at, finished_at, error_code, error, exit,
-                              kill, spent, log)
+                              kill, world, spent, log)
 SELECT :attempt, :job, :outcome, (SELECT started_at FROM laneway_jobs WHERE id = :job), :now, :error_code,
-       :error, :exit, :kill, :spent, :log
+       :error, :exit, :kill, :world, :spent, :log
 WHERE NOT EXISTS (SELECT 1 FROM laneway_receipts WHERE attempt_id = :attempt)"""
 
 SET_RESULT: Final = """

@@ -179,7 +179,7 @@ class Conversation:
                 attempt.end(raised(message))
             case Yielded():
                 attempt.end(Ending(outcome=Outcome.YIELDED, by_word=True))
-        self._pool.dismiss(attempt.worker)
+        self._pool.rest(attempt.worker, attempt.options)
 
     def late(self, attempt: Attempt, message: Up) -> None:
         """An attempt that has been judged said something: it changes nothing, a batch is counted as stale."""
@@ -227,7 +227,7 @@ class Conversation:
     def lost(self, attempt: Attempt) -> None:
         """The fence is dead: only a cancel does that to an attempt of ours."""
         attempt.override(Ending(outcome=Outcome.CANCELLED, code="cancelled", hung=True))
-        self._pool.stop(attempt.worker, grace=attempt.options.grace)
+        self._pool.stop(attempt.worker, grace=attempt.options.grace, asks=True)
 
 
 def is_json(text: str | None) -> bool:

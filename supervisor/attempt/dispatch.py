@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from ipc.errors import ProtocolError
 from ipc.messages import FRAME_LIMIT, Ack, ResumePoint, Run, Stop, Up
+from ipc.oom import Witness, evidence
 from landing.batches import LanderRaised
 from landing.cancel import FindCancels
 from landing.finish import Finish, Finished
@@ -20,10 +21,10 @@ from landing.jobs import Claimed
 from landing.lander import Lander, Raised
 from landing.reader import Reader
 from policies import deadlines
-from policies.job import Outcome
 from supervisor import events
 from supervisor.application import LoadedKind
 from supervisor.attempt.conversation import Conversation, World
+from supervisor.attempt.death import LIMIT_GRACE, died, over_limit
 from supervisor.attempt.ending import Ending, hung_up, interrupted, timed_out
 from supervisor.attempt.receipt import bare, ended_event, finish_of
 from supervisor.attempt.state import Attempt, with_own_limits
@@ -43,6 +44,7 @@ class Dispatch:
         self._pool = pool
         self._lander = lander
         self._talk = Conversation(world, pool, lander, reader, self._step)
+        self._witness = Witness()
         self._attempts: dict[Worker, Attempt] = {}
         self._stop_at: float | None = None
         self._grace = 0.0
@@ -56,6 +58,10 @@ class Dispatch:
         """Return the ids of the jobs in flight, lowest first."""
         return tuple(sorted(attempt.claimed.job for attempt in self._attempts.values()))
 
+    def close(self) -> None:
+        """Look at nothing any more: no attempt is in flight."""
+        self._witness.close()
+
     # --- begin
 
     def place(self, claimed: Claimed, loaded: LoadedKind, worker: Worker) -> None:
@@ -64,8 +70,11 @@ class Dispatch:
         clocks = deadlines.began(self._world.monotonic(), claimed.awake)
         view = view_of(claimed, loaded.lane)
         discard = discard_for(claimed, options.resume, loaded.lane, view)
-        attempt = Attempt(claimed, loaded, options, worker, clocks, view, discard)
+        before = self._witness.recent(self._world.monotonic())
+        attempt = Attempt(claimed, loaded, options, worker, clocks, view, before, discard)
         self._attempts[worker] = attempt
+        if options.memory_limit or options.process_limit:
+            worker.child.keeper.limit(options.memory_limit, options.process_limit)
         mark, skip, digest = point_for(options.resume, (claimed.mark, claimed.skip, claimed.digest))
         self._talk.send(
             attempt,
@@ -112,17 +121,34 @@ class Dispatch:
     def hung_up(self, worker: Worker) -> None:
         """A busy child closed its channel: it is ending by itself, or it is made to."""
         attempt = self._attempts.get(worker)
-        self._pool.look_for_exit(worker)
-        if attempt is not None and attempt.ending is None and not worker.gone:
+        if attempt is not None and attempt.ending is None:
             self._pool.stop(worker, grace=attempt.options.grace, after=HANG_UP_SECONDS)
+
+    def crossed(self, worker: Worker) -> None:
+        """A busy child, with all that it started, holds more than it may: it is ended."""
+        attempt, found = self._attempts.get(worker), worker.child.crossed
+        if attempt is not None and found is not None and attempt.ending is None:
+            attempt.end(over_limit(found, attempt.options))
+            self._pool.stop(worker, grace=min(attempt.options.grace, LIMIT_GRACE))
+
+    def rested(self, worker: Worker) -> None:
+        """A child that has finished its job may be given another."""
+        if (attempt := self._attempts.get(worker)) is not None:
+            self._release(attempt)
 
     def gone(self, worker: Worker) -> None:
         """A child has been reaped (or given up as unkillable): judge what is not judged yet."""
         if (attempt := self._attempts.get(worker)) is not None:
-            stopped = worker.hung_up and worker.climb is not None and worker.climb.last is not None
-            attempt.end(hung_up() if stopped else Ending(outcome=Outcome.DIED, code="died"))
+            attempt.end(self._death(attempt))
             self._step(attempt)
         self.freed()
+
+    def _death(self, attempt: Attempt) -> Ending:
+        worker = attempt.worker
+        if worker.hung_up and worker.climb is not None and worker.climb.last is not None:
+            return hung_up()
+        found = evidence(attempt.before, self._witness.look(), worker.child.pid)
+        return died(worker, attempt.options, found)
 
     # --- the end
 
@@ -160,8 +186,13 @@ class Dispatch:
         self._release(attempt)
 
     def _release(self, attempt: Attempt) -> None:
-        """Free the slot once the receipt is written and the child is gone."""
-        if attempt.settled and attempt.worker.gone and self._attempts.pop(attempt.worker, None) is not None:
+        """Free the slot once the receipt is written and the child is gone, or at rest."""
+        worker = attempt.worker
+        if not attempt.settled or not (worker.gone or worker.may_stay):
+            return
+        if self._attempts.pop(worker, None) is not None:
+            if worker.may_stay and not worker.gone:
+                self._pool.back(worker)
             self.freed()
 
     # --- clocks, cancels, stops

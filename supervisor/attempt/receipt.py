@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from ipc.child import Child, Exit
-from ipc.ladder import Rung
+from ipc.child import Exit
+from ipc.guardian.shield import abi, described
+from ipc.ladder import BEFORE_KILL
 from landing.finish import Finish
 from landing.ledger import Report
 from policies import deadlines
@@ -16,9 +17,15 @@ from policies.verdict import Verdict
 from supervisor import events
 from supervisor.attempt.ending import Ending
 from supervisor.attempt.state import Attempt
-from supervisor.children.worker import Worker
 
 CLOSED_LOG: Final = 1 << 20
+LIMITS: Final = (
+    "memory_limit",
+    "process_limit",
+    "cpu_limit",
+    "open_files_limit",
+    "file_size_limit",
+)
 
 
 def finish_of(attempt: Attempt, run: int, now: int, monotonic: float) -> Finish:
@@ -83,22 +90,16 @@ def report_of(attempt: Attempt, ending: Ending) -> Report:
     """Gather what the receipt keeps."""
     worker = attempt.worker
     worker.child.log.drain(CLOSED_LOG)
-    died = ending.outcome is Outcome.DIED
     return Report(
         outcome=ending.outcome,
         error_code=ending.code,
-        error=death(worker.child) if died and ending.error is None else ending.error,
+        error=ending.error,
         exit=exit_facts(worker.child.exit),
-        kill=kill_facts(worker, ending),
+        kill=kill_facts(attempt, ending),
+        world=world_facts(attempt),
         spent=attempt.spent,
         log=worker.child.log.text(),
     )
-
-
-def death(child: Child) -> Mapping[str, Any]:
-    """Say how a child ended that never said how its job did; a crash leaves its stack."""
-    text = f"the worker died: {child.exit}" if child.exit else "the worker hung up"
-    return {"type": "", "message": text, "traceback": child.stack()}
 
 
 def exit_facts(ended: Exit | None) -> Mapping[str, Any] | None:
@@ -106,12 +107,30 @@ def exit_facts(ended: Exit | None) -> Mapping[str, Any] | None:
     return None if ended is None else {"code": ended.code, "signal": ended.signal}
 
 
-def kill_facts(worker: Worker, ending: Ending) -> Mapping[str, Any] | None:
+def world_facts(attempt: Attempt) -> Mapping[str, Any]:
+    """Return what was on: how the child came about, how surely it could be ended, what it was kept from."""
+    child, profile = attempt.worker.child, attempt.loaded.profile
+    limits = {name: getattr(attempt.options, name) for name in LIMITS}
+    return {
+        "spawn": child.spawn,
+        "kill": child.tier,
+        "shield": described(abi()) if profile.shield else None,
+        "network": "open" if profile.network else "sealed",
+        "limits": {name: value for name, value in limits.items() if value},
+    }
+
+
+def kill_facts(attempt: Attempt, ending: Ending) -> Mapping[str, Any] | None:
     """Return the record of a kill: which limit, how long it took, where it was stuck, who survived."""
+    worker = attempt.worker
     if worker.climb is None or ending.by_word or worker.climb.last is None:
         return None
     climb, overdue = worker.climb, ending.overdue
-    graced = climb.grace if climb.last not in {Rung.TERM, Rung.DUMP} else 0.0
+    graced = 0.0 if climb.last in BEFORE_KILL else climb.grace
+    crossed = worker.child.crossed if ending.outcome is Outcome.MEMORY else None
+    memory = {"limit": attempt.options.memory_limit, "used": 0, "processes": 0}
+    if crossed is not None:
+        memory |= {"used": crossed.memory, "processes": crossed.processes}
     return {
         "reason": overdue.clock if overdue else ending.code or ending.outcome,
         "deadline_s": overdue.limit if overdue else None,
@@ -120,8 +139,9 @@ def kill_facts(worker: Worker, ending: Ending) -> Mapping[str, Any] | None:
         "took_ms": round((worker.gone_at - climb.decided) * 1000, 1),
         "late_ms": round((worker.gone_at - climb.decided - graced) * 1000, 1),
         "stack": worker.child.stack() if ending.hung else "",
-        "survivors": [worker.child.pid] if worker.abandoned else [],
-    }
+        "ended": worker.child.ended,
+        "survivors": list(worker.child.left),
+    } | ({"memory": memory} if crossed is not None else {})
 
 
 def ended_event(attempt: Attempt, finish: Finish, *, cancelled: bool) -> events.AttemptEnded:

@@ -11,12 +11,13 @@ from typing import Any, Final
 
 from ipc.errors import ProtocolError
 from ipc.messages import UNIT_ROWS, WINDOW_BATCHES, WINDOW_BYTES, Batch
+from ipc.oom import Look
 from landing.batches import Discard
 from landing.jobs import Claimed
 from policies import deadlines
 from policies.deadlines import Clocks
 from policies.job import Outcome, Resume
-from policies.options import Options, options_from
+from policies.options import Options, readable_options
 from policies.verdict import Ended
 from supervisor.application import LoadedKind
 from supervisor.attempt.ending import Ending
@@ -31,7 +32,8 @@ SMALL_TALK: Final = 2000
 class Attempt:
     """The state of one claim; times are monotonic seconds.
 
-    `discard` is what the rows of earlier attempts still wait for; None once rows have been sent to land.
+    `before` is what the kernel said of its out-of-memory killer when it began. `discard` is what the rows
+    of earlier attempts still wait for; None once rows have been sent to land.
     """
 
     claimed: Claimed
@@ -40,6 +42,7 @@ class Attempt:
     worker: Worker
     clocks: Clocks
     view: JobView
+    before: Look
     discard: Discard | None = None
     started: bool = False
     received_seq: int = 0
@@ -184,8 +187,5 @@ class Attempt:
 
 
 def with_own_limits(options: Options, own: Mapping[str, Any]) -> Options:
-    """Return the kind's limits with the job's own over them; a stored cell of nonsense counts as none."""
-    try:
-        return options_from(own, options) if own else options
-    except ValueError:
-        return options
+    """Return the kind's limits with the job's own over them; what is stored and unreadable counts as none."""
+    return readable_options(own, options)

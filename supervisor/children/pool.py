@@ -1,30 +1,29 @@
-"""The children: started ahead of need, watched, led up the stop ladder, reaped.
+"""The children: started ahead of need, watched, led up the stop ladder, used again or let go.
 
-    starting --Ready--> ready --taken--> busy --dismissed--> leaving --exit--> gone
+    starting --Ready--> ready --taken--> busy --its word--> resting --> ready
+                                           `------------------ | -----> leaving --over--> gone
 
-One child more than there are slots, so that a warm one stands by. A child is
+One child more than there are slots, so that a warm one stands by, each kept by a guardian. A child is
 made for one profile and takes only kinds of that profile (CONTRACTS K13).
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from ipc.child import Child, Command
-from ipc.errors import ChannelClosed, IpcError, ProtocolError
-from ipc.ladder import Climb, Rung, next_rung
-from ipc.messages import FRAME_LIMIT, Down, Failed, Ready, Up
+from ipc.errors import ProtocolError
+from ipc.keeper import Beside, Crossed, Keeper, Over, Started, Told
+from ipc.messages import Down, Failed, Ready, Up
+from policies.options import Options
 from supervisor.application import Profile
+from supervisor.children import rest
+from supervisor.children.keepers import Keepers
+from supervisor.children.ladders import Ladders, patience
+from supervisor.children.lines import Lines
 from supervisor.children.starts import Starts
 from supervisor.children.worker import Listener, Stage, Worker
-from supervisor.loop import READ, WRITE, Loop
+from supervisor.loop import Loop
 
-READ_BUDGET: Final = 1 << 20
-LAST_READ: Final = 2 * FRAME_LIMIT
-LOG_BUDGET: Final = 256 << 10
-LAST_LOG: Final = 16 << 20
-LEAVE_GRACE: Final = 5.0
 SETTLED: Final = 5.0
 """Seconds; a child that ends sooner after it became ready, with no work, counts as a failed start."""
 SLOW_START: Final = 30.0
@@ -32,21 +31,33 @@ SLOW_START: Final = 30.0
 
 
 class Pool:
-    """Children of one supervisor. All calls come from the loop thread."""
+    """Children of one supervisor. All calls come from the loop thread.
+
+    Args:
+        limit: how many there may be.
+        command: how a child of a profile is started.
+        keepers: makes the guardians, given whom they tell.
+
+    Attributes:
+        starts: the starts that failed, and what is not tried again.
+    """
 
     def __init__(
         self,
         loop: Loop,
         limit: int,
         command: Callable[[Profile], Command],
+        keepers: Callable[[Callable[[Keeper], None]], Keepers],
         monotonic: Callable[[], float],
     ) -> None:
-        self._loop = loop
         self._limit = limit
         self._command = command
+        self._keepers = keepers(self._heard)
         self._monotonic = monotonic
         self._workers: list[Worker] = []
-        self._starts = Starts(monotonic)
+        self._lines = Lines(loop, self)
+        self.starts = Starts(monotonic)
+        self._ladders = Ladders(self._workers, monotonic, self._remove)
         self._closed = False
         self.listener: Listener
 
@@ -54,15 +65,15 @@ class Pool:
 
     def ready(self) -> set[Profile]:
         """Return the profiles that have a child ready for work."""
-        return {worker.profile for worker in self._workers if worker.stage is Stage.READY}
+        return {worker.profile for worker in self._workers if worker.is_ready}
 
     def alive(self) -> int:
-        """Return how many children have not been reaped."""
+        """Return how many children are not over with."""
         return len(self._workers)
 
     def want(self, profile: Profile) -> None:
         """Have a child of `profile` ready soon, replacing an idle one of another profile if need be."""
-        if self._closed or not self._starts.may_start(profile) or self._coming(profile):
+        if self._closed or not self.starts.may_start(profile) or self._coming(profile):
             return
         if len(self._workers) >= self._limit:
             self._replace_idle()
@@ -72,9 +83,9 @@ class Pool:
     def take(self, profile: Profile) -> Worker | None:
         """Hand over a ready child of `profile`, or None."""
         for worker in self._workers:
-            if worker.stage is Stage.READY and worker.profile == profile:
+            if worker.is_ready and worker.profile == profile:
                 worker.stage = Stage.BUSY
-                self._starts.held_up(profile)
+                self.starts.held_up(profile)
                 return worker
         return None
 
@@ -88,65 +99,80 @@ class Pool:
                 self.dismiss(worker)
                 return
 
-    # --- start and listen
+    # --- start
 
     def _start(self, profile: Profile) -> None:
+        command = self._command(profile)
         try:
-            worker = Worker(Child(self._command(profile)), profile, started_at=self._monotonic())
+            keeper = self._keepers.free(command)
+            if keeper is None:
+                return
+            worker = Worker(Child(command, keeper), profile, started_at=self._monotonic())
         except OSError as error:
-            self._starts.failed(profile, f"a process cannot be started: {error.strerror}")
+            self.starts.failed(profile, f"a process cannot be started: {error.strerror}")
             return
         self._workers.append(worker)
-        child = worker.child
-        self._loop.watch(child.channel.fileno(), READ, lambda events: self._channel(worker, events))
-        self._loop.watch(child.log.fileno(), READ, lambda _events: self._log(worker))
-        if child.pidfd is not None:
-            self._loop.watch(child.pidfd, READ, lambda _events: self.look_for_exit(worker))
+        self._lines.open(worker)
 
-    def send(self, worker: Worker, message: Down) -> None:
-        """Queue a message to a child and watch for room; a child that is gone is noticed elsewhere.
+    def _look_whether_ready(self, worker: Worker) -> None:
+        """A child is ready once it says so and its guardian has it: whichever comes last."""
+        if worker.stage is Stage.STARTING and worker.said_ready and worker.child.pid:
+            worker.stage, worker.ready_at = Stage.READY, self._monotonic()
+            self.listener.ready()
 
-        Raises:
-            ipc.errors.ChannelFull: the child does not read what it is sent.
-        """
-        if worker.gone:
-            return
-        with suppress(ChannelClosed):
-            worker.child.channel.send(message)
-            self._watch_channel(worker)
+    # --- what guardians tell
 
-    def _watch_channel(self, worker: Worker) -> None:
-        events = READ | WRITE if worker.child.channel.wants_write else READ
-        self._loop.watch(worker.child.channel.fileno(), events, lambda ready: self._channel(worker, ready))
+    def _kept_by(self, keeper: Keeper) -> Worker | None:
+        return next((one for one in self._workers if one.child.keeper is keeper), None)
 
-    def _channel(self, worker: Worker, events: int) -> None:
-        if events & WRITE:
-            with suppress(IpcError):
-                worker.child.channel.flush()
-            self._watch_channel(worker)
-        if events & READ:
-            self.listen(worker, READ_BUDGET)
+    def _heard(self, keeper: Keeper) -> None:
+        """Pass on what a guardian tells of its child; take over when it is no more."""
+        for told in keeper.receive():
+            worker = self._kept_by(keeper)
+            if worker is not None:
+                self._take_told(worker, told)
+            elif isinstance(told, Over):  # of a child that was given up
+                keeper.let_go()
+        if keeper.gone:
+            self._lose(keeper)
 
-    def listen(self, worker: Worker, budget: int) -> int:
-        """Read at most `budget` bytes from a child and pass on what they say; return how many there were."""
-        got = worker.child.channel.receive(budget)
-        for message in got.messages:
-            self._message(worker, message)
-        if got.error is not None:
-            self._loop.unwatch(worker.child.channel.fileno())
-            self._broke(worker, got.error)
-        elif got.closed:
-            self._loop.unwatch(worker.child.channel.fileno())
-            if worker.stage is Stage.BUSY and not worker.hung_up:
-                worker.hung_up = True
-                self.listener.hung_up(worker)
-        return got.nbytes
+    def _take_told(self, worker: Worker, told: Told) -> None:
+        worker.child.take(told)
+        match told:
+            case Started():
+                self._look_whether_ready(worker)
+            case Crossed() if worker.stage is Stage.BUSY:
+                self.listener.crossed(worker)
+            case Beside() if worker.stage is Stage.RESTING:
+                self._judge_rest(worker, told)
+        if worker.child.over:
+            worker.child.keeper.free = True
+            worker.complaint = worker.complaint or worker.child.failed or ""
+            self._is_over(worker)
 
-    def _message(self, worker: Worker, message: Up) -> None:
+    def _lose(self, keeper: Keeper) -> None:
+        """A guardian is no more: what it kept is ended first, then its child is over."""
+        sessions, rss = {keeper.pid}, 0.0
+        if (worker := self._kept_by(keeper)) is not None:
+            worker.lost, worker.complaint = True, worker.complaint or "its guardian ended"
+            sessions, rss = sessions | worker.child.sessions, worker.child.rss_gib()
+        self._keepers.lose(keeper, sessions, self._monotonic() + patience(rss))
+
+    def _end_lost(self, now: float) -> None:
+        for lost in self._keepers.ended(now):
+            if (worker := self._kept_by(lost.keeper)) is not None:
+                worker.child.ended, worker.child.left = lost.orphans.ended, tuple(lost.left)
+                worker.child.over = True
+                self._is_over(worker)
+
+    # --- what children say (supervisor.children.lines.Hearer)
+
+    def said(self, worker: Worker, message: Up) -> None:
+        """Pass on what a busy child says; an idle one may say that it is ready, or why it is not."""
         match worker.stage, message:
-            case Stage.STARTING, Ready():
-                worker.stage, worker.ready_at = Stage.READY, self._monotonic()
-                self.listener.ready()
+            case Stage.STARTING, Ready() if not worker.said_ready:
+                worker.said_ready = True
+                self._look_whether_ready(worker)
             case Stage.STARTING, Failed():
                 worker.complaint = message.message
             case Stage.BUSY, _:
@@ -154,38 +180,72 @@ class Pool:
             case Stage.LEAVING | Stage.GONE, _:
                 pass
             case _:
-                self._broke(
+                self.broke(
                     worker, ProtocolError("order", f"{type(message).__name__} came from an idle child")
                 )
 
-    def _broke(self, worker: Worker, error: ProtocolError) -> None:
+    def broke(self, worker: Worker, error: ProtocolError) -> None:
+        """Judge a busy child that broke a rule; an idle one is of no use any more."""
         if worker.stage is Stage.BUSY:
             self.listener.broke(worker, error)
         else:
             worker.complaint = worker.complaint or str(error)
             self.stop(worker, grace=0.0)
 
-    def _log(self, worker: Worker) -> None:
-        worker.child.log.drain(LOG_BUDGET)
-        if worker.child.log.closed:
-            self._loop.unwatch(worker.child.log.fileno())
+    def closed(self, worker: Worker) -> None:
+        """Judge a busy child that closed its channel; an idle one is of no use any more."""
+        if worker.stage is not Stage.BUSY:
+            self._ladders.let_leave(worker)
+        elif not worker.hung_up:
+            worker.hung_up = True
+            self.listener.hung_up(worker)
 
-    # --- leave and stop
+    def send(self, worker: Worker, message: Down) -> None:
+        """Queue a message to a child; one that is gone is noticed elsewhere.
+
+        Raises:
+            ipc.errors.ChannelFull: the child does not read what it is sent.
+        """
+        self._lines.send(worker, message)
+
+    def listen(self, worker: Worker, budget: int) -> int:
+        """Read at most `budget` bytes from a child and pass on what they say; return how many there were."""
+        return self._lines.listen(worker, budget)
+
+    # --- rest, leave and stop
+
+    def rest(self, worker: Worker, options: Options) -> None:
+        """A child has said its last word on a job: see whether it may be given another."""
+        if rest.after_word(worker, options) is not None:
+            self.dismiss(worker)
+            return
+        worker.stage = Stage.RESTING
+        worker.child.keeper.limit(0, 0)
+        worker.child.keeper.ask()
+
+    def _judge_rest(self, worker: Worker, beside: Beside) -> None:
+        if rest.after_look(worker, beside) is None:
+            worker.may_stay = True
+            self.listener.rested(worker)
+        else:
+            self.dismiss(worker)
+
+    def back(self, worker: Worker) -> None:
+        """The last job of a child that may stay has its receipt: it is ready for another."""
+        worker.may_stay = False
+        worker.child.begin_anew()
+        worker.stage, worker.ready_at = Stage.READY, self._monotonic()
+        self.listener.ready()
 
     def dismiss(self, worker: Worker) -> None:
         """Let an idle or finished child go: it leaves at end-of-file, or is stopped when it does not."""
         worker.stage = Stage.LEAVING
         worker.child.channel.hang_up()
-        worker.climb = Climb(self._monotonic() + LEAVE_GRACE, LEAVE_GRACE)
+        self._ladders.let_leave(worker)
 
-    def stop(self, worker: Worker, grace: float, *, after: float = 0.0) -> None:
+    def stop(self, worker: Worker, grace: float, *, after: float = 0.0, asks: bool = False) -> None:
         """Begin the ladder in `after` seconds; grace 0 kills at once. Again can only make it sooner."""
-        now = self._monotonic() + after
-        if worker.climb is None or worker.stage is Stage.LEAVING:
-            worker.climb = Climb(now, grace, worker.child.rss_gib())
-        elif now + grace < worker.climb.decided + worker.climb.grace:
-            worker.climb = sooner(worker.climb, now, grace)
-        self.climb(self._monotonic())
+        self._ladders.stop(worker, grace, after=after, asks=asks)
 
     def stop_all(self, *, idle_only: bool) -> None:
         """Start no more, and end every child that works on nothing, or simply every child."""
@@ -197,48 +257,24 @@ class Pool:
             elif not idle_only:
                 self.stop(worker, grace=0.0)
 
-    def climb(self, now: float) -> float | None:
-        """Take every rung that is due; return when the next one is."""
-        return min(self._climbs(now), default=None)
+    def turn(self, now: float) -> float | None:
+        """Take every rung that is due, end what lost guardians left; return when the next step is."""
+        self._end_lost(now)
+        return min(filter(None, (self._ladders.climb(now), self._keepers.next_pass(now))), default=None)
 
-    def _climbs(self, now: float) -> Iterator[float]:
-        for worker in list(self._workers):
-            while worker.climb is not None and (rung := next_rung(worker.climb)) is not None:
-                name, due = rung
-                if due > now:
-                    yield due
-                    break
-                worker.climb = replace(worker.climb, last=name)
-                self._take_rung(worker, name)
-
-    def _take_rung(self, worker: Worker, rung: Rung) -> None:
-        match rung:
-            case Rung.TERM:
-                worker.child.terminate()
-            case Rung.DUMP:
-                worker.child.dump()
-            case Rung.KILL:
-                worker.child.kill_group()
-            case Rung.UNKILLABLE:
-                worker.abandoned = True
-                self._remove(worker)
+    def close(self, turn: Callable[[float], object]) -> None:
+        """Let all guardians go, once no child is left; `turn` waits until something happens."""
+        self._keepers.let_go()
+        until = self._monotonic() + patience(0.0)
+        while self._keepers.alive() and (now := self._monotonic()) < until:
+            turn(self.turn(now) or until)
+        self._keepers.put_down()
 
     # --- exit
 
-    def look_for_exits(self) -> None:
-        """Reap whatever has ended, where no descriptor tells it."""
-        for worker in list(self._workers):
-            if worker.child.pidfd is None:
-                self.look_for_exit(worker)
-
-    def look_for_exit(self, worker: Worker) -> None:
-        """Reap a child that has ended, after reading what it left behind."""
-        if worker.stage is Stage.GONE or worker.child.reap() is None:
-            return
-        left = LAST_READ
-        while left > 0 and (nbytes := self.listen(worker, min(left, READ_BUDGET))) > 0:
-            left -= nbytes
-        worker.child.log.drain(LAST_LOG)
+    def _is_over(self, worker: Worker) -> None:
+        """Take leave of a child that has ended, after reading what it left behind."""
+        self._lines.read_rest(worker)
         self._remove(worker)
 
     def _remove(self, worker: Worker) -> None:
@@ -247,20 +283,13 @@ class Pool:
         worker.gone_at = self._monotonic()
         self._workers.remove(worker)
         child = worker.child
-        for fd in (child.channel.fileno(), child.log.fileno(), child.pidfd):
-            if fd is not None:
-                self._loop.unwatch(fd)
+        if worker.abandoned:
+            self._keepers.abandon(child.keeper)
+        self._lines.close(worker)
         if before is Stage.STARTING or (before is Stage.READY and worker.gone_at - worker.ready_at < SETTLED):
-            self._starts.failed(worker.profile, worker.complaint or f"the child ended too soon: {child.exit}")
+            self.starts.failed(worker.profile, worker.complaint or f"the child ended too soon: {child.exit}")
         self.listener.gone(worker)
         child.close()
-
-    # --- starts that fail
-
-    @property
-    def held(self) -> Mapping[Profile, str]:
-        """Return the profiles whose children do not start, and why."""
-        return self._starts.held
 
     def slow_starts(self) -> Iterator[Profile]:
         """Yield the profiles of children that have been starting for a long time."""
@@ -268,14 +297,3 @@ class Pool:
         for worker in self._workers:
             if worker.stage is Stage.STARTING and worker.started_at < late:
                 yield worker.profile
-
-    def next_start(self) -> float | None:
-        """Return when a start that waits after a failure may be tried again."""
-        return self._starts.next_try()
-
-
-def sooner(climb: Climb, start: float, grace: float) -> Climb:
-    """Let a ladder that is being climbed reach its KILL `grace` seconds after `start`."""
-    if climb.last is None:
-        return Climb(min(climb.decided, start), grace, climb.rss_gib)
-    return replace(climb, grace=max(0.0, start + grace - climb.decided))

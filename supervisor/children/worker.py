@@ -1,6 +1,6 @@
 """What the pool knows of one child, and whom it tells."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
@@ -8,6 +8,7 @@ from ipc.child import Child
 from ipc.errors import ProtocolError
 from ipc.ladder import Climb
 from ipc.messages import Up
+from policies.options import Options
 from supervisor.application import Profile
 
 
@@ -17,24 +18,52 @@ class Stage(StrEnum):
     STARTING = "starting"
     READY = "ready"
     BUSY = "busy"
+    RESTING = "resting"
     LEAVING = "leaving"
     GONE = "gone"
 
 
 @dataclass(slots=True, eq=False)
 class Worker:
-    """A child and what the pool knows of it."""
+    """A child and what the pool knows of it; times are monotonic seconds.
+
+    Attributes:
+        child: the process.
+        profile: the world that it was started for.
+        stage: where it is in its life.
+        climb: the kill under way, None for none.
+        abandoned: it, or something that it started, cannot be ended.
+        lost: its guardian is no more, so nobody knows how it ended.
+        hung_up: it closed its channel while it worked.
+        said_ready: it has loaded the application.
+        complaint: why it could not be started, "" for nothing said.
+        jobs: how many it has finished.
+        options: the limits of the kind of its last job.
+        may_stay: it is to be given another.
+        rss_first: GiB that it held after the first.
+    """
 
     child: Child
     profile: Profile
     stage: Stage = Stage.STARTING
     climb: Climb | None = None
     abandoned: bool = False
+    lost: bool = False
     hung_up: bool = False
+    said_ready: bool = False
     complaint: str = ""
+    jobs: int = 0
+    options: Options = field(default_factory=Options)
+    may_stay: bool = False
+    rss_first: float = 0.0
     started_at: float = 0.0
     ready_at: float = 0.0
     gone_at: float = 0.0
+
+    @property
+    def is_ready(self) -> bool:
+        """Tell whether it can be given a job; one that is being stopped cannot."""
+        return self.stage is Stage.READY and self.climb is None
 
     @property
     def gone(self) -> bool:
@@ -53,6 +82,12 @@ class Listener(Protocol):
 
     def hung_up(self, worker: Worker) -> None:
         """A busy child closed its channel."""
+
+    def crossed(self, worker: Worker) -> None:
+        """A busy child, with all that it started, holds more than it may."""
+
+    def rested(self, worker: Worker) -> None:
+        """A child that has finished its job may be given another once that is settled."""
 
     def gone(self, worker: Worker) -> None:
         """A child has been reaped, or given up."""

@@ -8,7 +8,7 @@ import rich_click as click
 
 from policies.job import State
 from supervisor.cli import control, hints
-from supervisor.cli.options import JOB, as_seconds, common
+from supervisor.cli.options import JOB, as_bytes, as_seconds, common
 from supervisor.errors import Refused
 
 
@@ -78,6 +78,9 @@ def run(**asked: Any) -> int:
 )
 @click.option("--start-deadline", callback=as_seconds, metavar="S", help="The same, up to the first row.")
 @click.option("--job-deadline", callback=as_seconds, metavar="S", help="Kill it when it runs for longer.")
+@click.option(
+    "--memory-limit", callback=as_bytes, metavar="SIZE", help="Kill it when its processes hold more memory."
+)
 @common(app=True)
 def enqueue(**asked: Any) -> int:
     """Queue a job of KIND and print its id. The payload is JSON, by default {}; - reads it from stdin."""

@@ -3,9 +3,25 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
+from policies.job import Outcome
 from supervisor.cli import hints
 from supervisor.cli.output import one_line, plain, short
-from supervisor.told.kills import is_kill, is_stop, survivors, where
+from supervisor.told import world
+from supervisor.told.kills import (
+    DIED,
+    WHY_ALIVE,
+    by_force,
+    cause,
+    is_deadline,
+    is_kill,
+    is_stop,
+    number,
+    pids,
+    survivors,
+    tally,
+    text,
+    where,
+)
 from supervisor.told.stuck import call_path, excerpt, raised_at
 from supervisor.told.units import count, duration, limit
 
@@ -14,6 +30,9 @@ ROW: Final = 100
 """Characters of an error in an attempt's row and in the headline."""
 MESSAGE_LINES: Final = 20
 MESSAGE_LINE: Final = 1000
+WORLD: Final = 300
+"""Characters of the line about an attempt's world."""
+WELL: Final = frozenset({Outcome.DONE, Outcome.SKIPPED, Outcome.YIELDED})
 
 
 def last_words(job: int, attempt: dict[str, Any], *, full: bool) -> Iterator[str]:
@@ -24,14 +43,24 @@ def last_words(job: int, attempt: dict[str, Any], *, full: bool) -> Iterator[str
         attempt: one of the story's attempts.
         full: with the whole traceback, stack and log tail.
     """
+    yield from surroundings(attempt)
     yield from message(attempt["error"])
     if is_kill(attempt["outcome"], attempt["kill"]):
-        yield from killed(attempt["kill"], full=full)
+        yield from killed(attempt, full=full)
     else:
         yield from failed(attempt, full=full)
     if left := survivors(attempt["kill"]):
-        yield f"alive    survivors: {left}"
+        yield f"alive    {left} ({WHY_ALIVE})"
     yield from log(job, attempt["log"] or "", full=full)
+
+
+def surroundings(attempt: dict[str, Any]) -> Iterator[str]:
+    """Yield what was on, where it is worth a line: it did not end well, or something was asked for."""
+    found = attempt["world"] or {}
+    if attempt["outcome"] in WELL and world.is_plain(found):
+        return
+    if words := world.in_words(found):
+        yield f"world    {short(words, WORLD)}"
 
 
 def message(error: dict[str, Any] | None) -> Iterator[str]:
@@ -46,38 +75,52 @@ def message(error: dict[str, Any] | None) -> Iterator[str]:
 
 def error_words(error: dict[str, Any] | None) -> str:
     """Return an error's type and message."""
-    return ": ".join(filter(None, ((error or {}).get("type"), (error or {}).get("message")))).strip()
+    parts = [(error or {}).get(name) for name in ("type", "message")]
+    return ": ".join(str(part) for part in parts if part).strip()
 
 
-def killed(kill: dict[str, Any], *, full: bool) -> Iterator[str]:
+def killed(attempt: dict[str, Any], *, full: bool) -> Iterator[str]:
     """Yield how a kill went and where the child hung."""
-    yield f"kill     {stop(kill) if is_stop(kill) else ladder(kill)}"
+    kill, around = attempt["kill"], attempt["world"]
+    how = stop(kill) if is_stop(kill) else ladder(kill, cause(kill, world.limits(around)))
+    counted = tally(kill) if world.is_whole_tree(around) else ""
+    yield one_line("; ".join(filter(None, (f"kill     {how}", counted))))
     if place := where(kill):
         yield one_line(place if place.startswith("stuck in") else f"stuck    unknown: {place}")
     if full:
-        yield from block("stack", kill.get("stack") or "")
+        yield from block("stack", text(kill, "stack"))
 
 
-def ladder(kill: dict[str, Any]) -> str:
-    """Say what a child was killed for, and how that went."""
-    name = str(kill.get("reason"))
-    why = name if kill.get("deadline_s") is None else f"{name} {limit(kill['deadline_s'])}"
-    by = ", ended by SIGKILL" if kill.get("rung") == "kill" else ""
-    return f"{why}, gone {duration(kill['took_ms'] / 1000)} later (grace {limit(kill['grace_s'])}{by})"
+def ladder(kill: dict[str, Any], why: str) -> str:
+    """Say what a child was killed for, whether it took all its grace, and how much later it was gone."""
+    grace, forced = number(kill, "grace_s"), by_force(kill)
+    if forced and grace:
+        why += f"{' +' if is_deadline(kill) else ','} {limit(grace)} grace"
+    how = f", {gone(kill, 'late_ms')}"
+    if not pids(kill):
+        within = f", within its grace of {limit(grace)}" if grace else ""
+        how += ", by SIGKILL" if forced else within
+    return f"{why}{how}"
 
 
 def stop(kill: dict[str, Any]) -> str:
     """Say that a child was killed because its run stopped, and how long it might have yielded before."""
-    grace = kill.get("grace_s")
+    grace = number(kill, "grace_s")
     patience = f" and it had not yielded within {limit(grace)}" if grace else ""
-    return f"its run stopped{patience}, gone {duration(kill['took_ms'] / 1000)} later"
+    return f"its run stopped{patience}, {gone(kill, 'took_ms')}"
+
+
+def gone(kill: dict[str, Any], time: str) -> str:
+    """Say when everything was gone, or that it was not."""
+    took = duration(number(kill, time) / 1000)
+    return f"not all gone {took} later" if pids(kill) else f"gone {took} later"
 
 
 def failed(attempt: dict[str, Any], *, full: bool) -> Iterator[str]:
     """Yield where an exception was raised, with the user's own lines."""
-    trace = (attempt["error"] or {}).get("traceback") or ""
+    trace = text(attempt["error"] or {}, "traceback")
     if frames := raised_at(trace):
-        crashed = attempt["outcome"] == "died"
+        crashed = attempt["outcome"] in DIED
         yield one_line(f"{'died in  ' if crashed else 'raised at '}{call_path(frames)}")
     if full:
         yield from block("trace", trace)
@@ -104,5 +147,5 @@ def log(job: int, text: str, *, full: bool) -> Iterator[str]:
 
 def has_more(attempt: dict[str, Any]) -> bool:
     """Tell whether `--full` shows more of an attempt than the screen."""
-    kill, trace = attempt["kill"] or {}, (attempt["error"] or {}).get("traceback")
-    return bool(trace or (is_kill(attempt["outcome"], kill) and kill.get("stack")))
+    kill, trace = attempt["kill"] or {}, text(attempt["error"] or {}, "traceback")
+    return bool(trace or (is_kill(attempt["outcome"], kill) and text(kill, "stack")))

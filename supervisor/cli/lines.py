@@ -16,7 +16,7 @@ from supervisor.events import (
     Stopping,
     Warned,
 )
-from supervisor.told.kills import is_kill, survivors, where
+from supervisor.told.kills import end, is_kill, number, pids, where, with_survivors
 from supervisor.told.units import count, duration, limit
 
 ERROR: Final = 200
@@ -94,24 +94,21 @@ def progress(event: BatchLanded) -> str:
 def ended(event: AttemptEnded, now: int) -> str:
     """Say how an attempt ended, where it was stuck if it was killed, and what happens to its job."""
     if event.outcome == "done":
-        return f"done: {count(event.rows, 'row')}"
+        return with_survivors(f"done: {count(event.rows, 'row')}", event.kill)
     error = short(event.error, ADVICE if "supervisor retry" in event.error else ERROR)
-    what = "killed" if event.outcome == "timed_out" else event.outcome.replace("_", " ")
-    parts = [f"{what}: {error}" if error else what]
+    what = end(event.outcome, event.kill, error)
     if is_kill(event.outcome, event.kill):
-        parts[0] += killed(event.kill or {})
-    elif left := survivors(event.kill):
-        parts[0] += f", survivors: {left}"
-    return "; ".join([*parts, *fate(event, now)])
+        what += killed(event.kill or {})
+    return "; ".join([what, *fate(event, now)])
 
 
 def killed(kill: Mapping[str, Any]) -> str:
     """Say what a kill found, and how long it took."""
-    left = survivors(kill)
+    left, took = pids(kill), duration(number(kill, "took_ms") / 1000)
     found = [
         where(kill, 2),
-        f"gone in {duration(kill.get('took_ms', 0) / 1000)}",
-        left and f"survivors: {left}",
+        "0 survivors" if "ended" in kill and not left else "",
+        f"not all gone after {took}" if left else f"gone in {took}",
     ]
     return "".join(f", {one_line(one)}" for one in found if one)
 

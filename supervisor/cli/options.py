@@ -40,6 +40,15 @@ def as_seconds(_ctx: Any, _option: Any, text: str | None) -> float | None:
     return amount
 
 
+def as_bytes(_ctx: Any, _option: Any, text: str | None) -> int | None:
+    """Read a size: 65536, 256KiB, 500MB, 6GB."""
+    if text is None:
+        return None
+    if (amount := units.size(text)) is None:
+        raise click.BadParameter(f"{text!r} is no size{units.HOW_TO_WRITE_SIZES}")
+    return amount
+
+
 def common(*, app: bool = False) -> Decorator[Any]:
     """Give a command the options that every one takes, and --app to those that need the application."""
 

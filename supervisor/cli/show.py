@@ -10,8 +10,9 @@ from supervisor.cli import hints
 from supervisor.cli.failure import ROW, error_words, has_more, last_words
 from supervisor.cli.output import one_line, page, plain, print_json, short
 from supervisor.settings.place import find_home
-from supervisor.told.kills import is_kill
+from supervisor.told.kills import end
 from supervisor.told.plan import Plan
+from supervisor.told.remedies import REMEDIES
 from supervisor.told.states import state_in_words
 from supervisor.told.story import RETRIABLE, story
 from supervisor.told.units import count, duration
@@ -69,8 +70,15 @@ def headline(job: dict[str, Any]) -> str:
     """Say the state and why: loud when it failed."""
     failed = job["state"] in FAILED
     state = state_in_words(job["state"])
-    reason = "" if job["reason"] in {None, job["state"]} else f": {short(job['reason'], ROW)}"
-    return f"{state.upper()}{reason}{tries(job)}" if failed else f"{state}{reason}"
+    return f"{state.upper()}{why(job)}{tries(job)}" if failed else f"{state}{why(job)}"
+
+
+def why(job: dict[str, Any]) -> str:
+    """Say the reason behind a state, which may begin with the state: "cancelled, survivors: pid 9"."""
+    state, reason = job["state"], job["reason"]
+    if reason in {None, state}:
+        return ""
+    return short(reason.removeprefix(state) if reason.startswith(f"{state}, ") else f": {reason}", ROW)
 
 
 def tries(job: dict[str, Any]) -> str:
@@ -134,9 +142,7 @@ def how_it_ended(attempt: dict[str, Any]) -> str:
     if attempt["outcome"] is None:
         return "under way"
     words = "" if attempt["outcome"] == Outcome.CANCELLED else error_words(attempt["error"])
-    timed_out = attempt["outcome"] == "timed_out" and is_kill(attempt["outcome"], attempt["kill"])
-    name = "killed" if timed_out else attempt["outcome"]
-    return f"{name}: {short(words, ROW)}" if words else str(name)
+    return end(attempt["outcome"], attempt["kill"], short(words, ROW))
 
 
 def wait_line(wait: dict[str, Any]) -> str:
@@ -146,7 +152,7 @@ def wait_line(wait: dict[str, Any]) -> str:
 
 
 def advice(job: dict[str, Any], *, full: bool) -> Iterator[str]:
-    """Yield the commands that help now."""
+    """Yield what helps now: commands, and what to change before a retry."""
     if any(wait["reason"] == "no_supervisor" for wait in job["waits"]):
         yield hints.run([job["kind"]])
     if job["state"] not in RETRIABLE:
@@ -155,4 +161,6 @@ def advice(job: dict[str, Any], *, full: bool) -> Iterator[str]:
     if job["state"] in FAILED and last is not None and not full and has_more(last):
         yield hints.command(f"show {job['id']} --full")
     code = None if last is None else last["code"]
+    if (remedy := REMEDIES.get(code or "")) is not None:
+        yield remedy
     yield hints.retry(job["id"], from_start=job["plan"] is not None and Plan(**job["plan"]).fails_again(code))

@@ -12,17 +12,18 @@ from supervisor.application import Application, discarding
 from supervisor.errors import OptionRefused
 from supervisor.told.spelling import did_you_mean
 
-OWN_LIMITS: Final = ("batch_deadline", "start_deadline", "job_deadline")
+OWN_LIMITS: Final = ("batch_deadline", "start_deadline", "job_deadline", "memory_limit")
 
 
 class EnqueueOptions(TypedDict, total=False):
-    """What a job may bring of its own; deadlines in seconds, 0 switches one off."""
+    """What a job may bring of its own; deadlines in seconds, memory in bytes, 0 switches one off."""
 
     priority: int
     tag: str
     batch_deadline: float
     start_deadline: float
     job_deadline: float
+    memory_limit: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ def known(db: Queries, *, root: str, after: str, limit: int) -> list[tuple[str, 
     return db.query(schema.KNOWN, (root, after, limit))
 
 
-@app.lane("vault_sync", resume="restart", priority=100)
+@app.lane("vault_sync", resume="restart", priority=100, network=False)
 def vault_sync(job: Job[dict[str, Any]], ctx: Context) -> Generator[Row, None, dict[str, Any]]:
     """Walk the folder and yield what differs from the store.
 

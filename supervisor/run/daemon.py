@@ -8,12 +8,14 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from ipc.child import Command
+from ipc.guardian import cgroup
+from ipc.keeper import Keeper
 from ipc.leftovers import MARKER
 from landing.runs import CloseRun, Opened, StopAsked
 from policies.job import State
@@ -21,9 +23,11 @@ from supervisor import events, sensors
 from supervisor.application import Application, Profile
 from supervisor.attempt.conversation import World
 from supervisor.attempt.dispatch import Dispatch
-from supervisor.children.command import command_for
+from supervisor.children.command import Surroundings, command_for
+from supervisor.children.keepers import Keepers
 from supervisor.children.pool import Pool
 from supervisor.loop import READ
+from supervisor.run.guardians import GUARDIANS
 from supervisor.run.lookout import Lookout, start_failure
 from supervisor.run.parts import Parts
 from supervisor.run.seek import Seeker, ignore
@@ -59,7 +63,6 @@ class Daemon:
     ) -> None:
         self._parts = parts
         self._settings = settings
-        self._marker = marker
         self._run = opened.run
         world = World(
             run=opened.run,
@@ -71,7 +74,16 @@ class Daemon:
             report=parts.report,
             reach=parts.desk.reach,
         )
-        self._pool = Pool(parts.loop, settings.max_workers + 1, self._command, sensors.monotonic)
+        self._around = Surroundings(
+            python=sys.executable,
+            environ=environment(),
+            folder=settings.folder,
+            home=settings.home,
+            marker=marker,
+            groups=cgroup.base(),
+        )
+        children = settings.max_workers + 1
+        self._pool = Pool(parts.loop, children, self._command, self._keepers, sensors.monotonic)
         self._dispatch = Dispatch(world, self._pool, parts.desk.lander, parts.desk.reader)
         self._seeker = Seeker(world, application.kinds, self._pool, self._dispatch, parts.desk.lander)
         self._upkeep = Upkeep(world, application.kinds, parts.desk.lander)
@@ -124,14 +136,14 @@ class Daemon:
     def _end_children(self, *, idle_only: bool) -> None:
         self._pool.stop_all(idle_only=idle_only)
         while self._pool.alive():
-            self._parts.loop.turn(self._pool.climb(sensors.monotonic()) or float("inf"))
-            self._pool.look_for_exits()
+            self._parts.loop.turn(self._pool.turn(sensors.monotonic()) or float("inf"))
+        self._pool.close(self._parts.loop.turn)
+        self._dispatch.close()
 
     def _turned(self, now: float, lost: float) -> None:
         """Do what each turn owes: clocks, ladders, the look around, the next claim."""
         self._dispatch.tick(now, lost)
-        self._pool.climb(now)
-        self._pool.look_for_exits()
+        self._pool.turn(now)
         self._lookout.turn(now)
         if self._parts.desk.outgrown is not None:
             self._drain()
@@ -149,8 +161,8 @@ class Daemon:
         yield from self._dispatch.next_due()
         now = sensors.monotonic()
         own = (
-            self._pool.climb(now),
-            self._pool.next_start(),
+            self._pool.turn(now),
+            self._pool.starts.next_try(),
             self._seeker.next_due(),
             None if self._draining else self._upkeep.next_due(),
         )
@@ -170,8 +182,8 @@ class Daemon:
             return Served("idle") if not len(self._dispatch) and self._seeker.settled else None
         if not until_idle or not self._seeker.idle:
             return None
-        if self._pool.held:
-            return Served("app_start_failed", start_failure(self._pool, next(iter(self._pool.held))))
+        if self._pool.starts.held:
+            return Served("app_start_failed", start_failure(self._pool, next(iter(self._pool.starts.held))))
         return Served("idle")
 
     def _drained(self) -> Served | None:
@@ -184,10 +196,16 @@ class Daemon:
         return Served("interrupted" if self._stops > 1 else "stopped", self._signal)
 
     def _command(self, profile: Profile) -> Command:
-        command = command_for(
-            profile, python=sys.executable, environ=environment(), folder=self._settings.folder
-        )
-        return replace(command, env={**command.env, MARKER: self._marker})
+        return command_for(profile, self._around)
+
+    def _keepers(self, heard: Callable[[Keeper], None]) -> Keepers:
+        limit, marker = self._settings.max_workers + 1, self._around.marker
+        lock = self._settings.home / GUARDIANS
+
+        def make() -> Keeper:
+            return Keeper({MARKER: marker}, lock)
+
+        return Keepers(self._parts.loop, limit, make, marker, heard)
 
     # --- signals
 

@@ -72,7 +72,7 @@ class Lookout:
         self._seeker.look_again()
 
     def _warn_of_starts(self) -> None:
-        for profile in self._pool.held.keys() - self._warned:
+        for profile in self._pool.starts.held.keys() - self._warned:
             self._warned.add(profile)
             self._parts.report(events.Warned("app_start_failed", start_failure(self._pool, profile)))
         for profile in set(self._pool.slow_starts()) - self._slow:
@@ -84,4 +84,4 @@ class Lookout:
 
 def start_failure(pool: Pool, profile: Profile) -> str:
     """Say which application does not start, and what went wrong last."""
-    return f"children of {', '.join(profile.specs)} do not start: {pool.held[profile]}"
+    return f"children of {', '.join(profile.specs)} do not start: {pool.starts.held[profile]}"

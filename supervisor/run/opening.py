@@ -5,10 +5,12 @@ lock -> schema -> processes of dead runs ended -> applications' tables, kinds ->
 
 import hashlib
 import os
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Set
 from pathlib import Path
 from typing import Final
 
+from ipc.guardian import cgroup
 from ipc.leftovers import Leftovers, end_leftovers
 from landing.migrate import MigrateApp, RefuseReferences
 from landing.runs import Opened, OpenRun, dead_markers
@@ -16,7 +18,9 @@ from landing.snapshot import snapshot, store_identity
 from policies.retry import judge
 from supervisor import events, sensors
 from supervisor.application import Application
+from supervisor.children.command import group_prefix
 from supervisor.run.desk import Desk
+from supervisor.run.guardians import wait_for_guardians
 from supervisor.told.units import count
 
 NONCE: Final = 16
@@ -44,13 +48,28 @@ def end_dead_runs(home: Path, report: events.Report) -> Leftovers:
     does not end holds up nobody: its fence is dead and its channel has no other end, so it can land
     nothing, and a store that waited for it would wait for the machine's next boot.
     """
+    wait_for_guardians(home, sensors.monotonic, threading.Event().wait)
     with snapshot(home) as db:
         markers = dead_markers(db)
     identity = store_identity(home)
     own = {one for one in markers if one == tied(one[:NONCE], identity)}
+    groups = ended_groups(own)
     found = end_leftovers(own, sensors.monotonic)
+    for group in groups:
+        cgroup.remove(group)
     if found:
         report(events.Warned("leftovers", "; ".join(told(found))))
+    return found
+
+
+def ended_groups(markers: Set[str]) -> list[str]:
+    """End the control groups of dead runs, of which the kernel knows all that is in them; return them."""
+    if (base := cgroup.base()) is None:
+        return []
+    prefixes = tuple(f"{group_prefix(marker)}-" for marker in markers)
+    found = [one for one in cgroup.leftovers(base, group_prefix("")) if Path(one).name.startswith(prefixes)]
+    for group in found:
+        cgroup.kill(group)
     return found
 
 

@@ -67,8 +67,8 @@ class Seeker:
             return
         if self._next_wake is not None and self._next_wake <= self._world.now():
             self._next_wake, self._look = None, True
-        if len(self._pool.held) != self._held:
-            self._held, self._look = len(self._pool.held), True
+        if len(self._pool.starts.held) != self._held:
+            self._held, self._look = len(self._pool.starts.held), True
         self._place()
         if self._free() > 0:
             self._claim()
@@ -87,7 +87,7 @@ class Seeker:
         if self._claiming or not self._look:
             return
         ready = self._pool.ready()
-        usable = {name: one for name, one in self._kinds.items() if one.profile not in self._pool.held}
+        usable = {name: one for name, one in self._kinds.items() if one.profile not in self._pool.starts.held}
         claim = Claim(
             run=self._world.run,
             pid=self._world.pid,
@@ -121,7 +121,7 @@ class Seeker:
             if (worker := self._pool.take(loaded.profile)) is not None:
                 self._unplaced.remove(claimed)
                 self._dispatch.place(claimed, loaded, worker)
-            elif loaded.profile in self._pool.held:
+            elif loaded.profile in self._pool.starts.held:
                 self._unplaced.remove(claimed)
                 self._release(claimed)
             else:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from policies.options import DURATIONS, OPTION_NAMES, complaint_about
+from policies.options import DURATIONS, OPTION_NAMES, SIZES, complaint_about
 from supervisor.told import units
 from supervisor.told.spelling import did_you_mean
 
@@ -84,7 +84,7 @@ class SettingsFile:
             if complaint is None:
                 yield name, tuple(value) if isinstance(value, list) else value
             else:
-                self.complain(f"{where} {complaint}{units.HOW_TO_WRITE if name in DURATIONS else ''}")
+                self.complain(f"{where} {complaint}{how_to_write(name)}")
 
     def refuse_unknown(self) -> None:
         """Complain about every top-level key and section that this version does not read."""
@@ -106,14 +106,21 @@ def is_workers(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MOST_WORKERS
 
 
+def how_to_write(name: str) -> str:
+    """Say how the values of an option are written, where that is not plain from what they must be."""
+    if name in DURATIONS:
+        return units.HOW_TO_WRITE
+    return units.HOW_TO_WRITE_SIZES if name in SIZES else ""
+
+
 def in_units(name: str, value: Any) -> Any:
-    """Turn a text like "5m" or "1MiB" into seconds or bytes; one that is neither stays, to be refused."""
+    """Turn a text like "5m" or "6GB" into seconds or bytes; one that is neither stays, to be refused."""
     if not isinstance(value, str):
         return value
     convert: Callable[[object], float | int | None] | None = None
     if name in DURATIONS:
         convert = units.seconds
-    elif name == "batch_bytes":
+    elif name in SIZES:
         convert = units.size
     amount = convert(value) if convert is not None else None
     return value if amount is None else amount

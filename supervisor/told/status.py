@@ -4,6 +4,7 @@ Liveness is the kernel's word (the lock) and the lock file's age, which the loop
 at least once a second; a slow lander never reads as a dead supervisor (CONTRACTS K10).
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,7 +12,9 @@ from landing import views
 from landing.snapshot import snapshot, store_size
 from policies.job import MICROS
 from supervisor import sensors
+from supervisor.holder import exists
 from supervisor.lock import is_live, last_sign_of_life
+from supervisor.told import kills
 from supervisor.told.reasons import in_words, why_queued
 
 if TYPE_CHECKING:
@@ -41,6 +44,7 @@ def status(home: Path) -> dict[str, Any]:
             "waiting": waiting_facts(db, now, live=live, ending=stopping is not None),
             "last_hour": views.ended_since(db, now - HOUR),
             "last_failed": last_failed(db) if counts.get("failed") else [],
+            "survivors": survivors(db, now - HOUR),
         }
         free = views.free_bytes(db)
     size, wal = store_size(home)
@@ -136,6 +140,17 @@ def last_failed(db: "Connection") -> list[dict[str, Any]]:
     ]
 
 
+def survivors(db: "Connection", since: int) -> list[dict[str, Any]]:
+    """Return the jobs of which a process outlived its kill since `since`, and still lives."""
+    found = [(row["id"], living(row["kill"])) for row in views.survivors(db, since)]
+    return [{"id": job, "pids": pids} for job, pids in found if pids]
+
+
+def living(kill: Mapping[str, Any] | None) -> list[int]:
+    """Return which survivors of a kill are still there."""
+    return [pid for pid in kills.pids(kill) if exists(pid)]
+
+
 def landed(running: list[dict[str, Any]]) -> dict[str, int]:
     """Sum what the jobs in flight have landed; a sum over all jobs would cost more the longer one runs."""
     return {name: sum(job[name] for job in running) for name in ("rows", "batches")}
@@ -161,6 +176,10 @@ def complaints(facts: dict[str, Any]) -> list[str]:
         found.append(f"run {who['run']} died; the next one recovers")
     elif who["state"] == "down" and undone:
         found.append(f"no supervisor runs, {undone:,} unfinished")
+    found += [
+        kills.with_survivors(f"#{job['id']} was killed", {"survivors": job["pids"]})
+        for job in facts["survivors"]
+    ]
     if facts["wal_mb"] > WAL_MB:
         found.append(
             f"the WAL has grown to {facts['wal_mb']:g} MB: some process keeps an old snapshot of the store;"

@@ -108,6 +108,7 @@ def attempt_story(attempt: Mapping[str, Any], row: Mapping[str, Any]) -> dict[st
         "error": attempt["error"],
         "exit": attempt["exit"],
         "kill": attempt["kill"],
+        "world": attempt["world"],
         "spent": attempt["spent"],
         "log": attempt["log"],
         "run": attempt["run_id"],

@@ -15,6 +15,7 @@ BYTES: Final = {
     "GiB": 1 << 30,
 }
 HOW_TO_WRITE: Final = '; write 30, "30s", "2m", "1h" or "30d"'
+HOW_TO_WRITE_SIZES: Final = '; write 65536, "256KiB", "500MB" or "6GB"'
 QUANTITY: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", re.ASCII)
 
 
@@ -24,9 +25,13 @@ def seconds(value: object) -> float | None:
 
 
 def size(value: object) -> int | None:
-    """Return the bytes of a whole number or of a text like "256KB", "1MiB"; None when it is neither."""
+    """Return the bytes of a whole number or of a text like "256KB", "2.01GB"; None when it is neither."""
     amount = quantity(value, BYTES)
-    return int(amount) if amount is not None and amount == int(amount) else None
+    if amount is None:
+        return None
+    # A part of a GB is whole bytes, or meant so; floats miss them by a hair. A part of a byte is a slip.
+    has_unit = isinstance(value, str) and not value.strip()[-1].isdigit()
+    return round(amount) if has_unit or amount == int(amount) else None
 
 
 def quantity(value: object, units: dict[str, float] | dict[str, int]) -> float | None:
@@ -59,15 +64,24 @@ def duration(value: float) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """Say how many: "1 row", "3,000 rows", "2 batches"."""
+    """Say how many: "1 row", "3,000 rows", "2 batches", "0 processes"."""
     if number == 1:
         return f"1 {noun}"
-    return f"{number:,} {noun}es" if noun.endswith("ch") else f"{number:,} {noun}s"
+    return f"{number:,} {noun}es" if noun.endswith(("ch", "s")) else f"{number:,} {noun}s"
 
 
 def limit(value: float) -> str:
     """Say a limit as it was set: "120 s", "0.5 s"."""
     return f"{value:g} s"
+
+
+def human_size(value: float) -> str:
+    """Say how many bytes, in three digits at least: "812 B", "4.1 KB", "512 MB", "1.07 GB", "2,300 GB"."""
+    unit = next((name for name in ("GB", "MB", "KB") if value >= 0.9995 * BYTES[name]), "B")
+    amount = value / BYTES[unit]
+    digits = 2 if amount < 9.995 else 1 if amount < 99.95 else 0
+    text = f"{amount:,.{0 if unit == 'B' else digits}f}"
+    return f"{text.rstrip('0').rstrip('.') if '.' in text else text} {unit}"
 
 
 def iso(micros: int | None) -> str | None:

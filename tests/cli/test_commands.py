@@ -10,7 +10,9 @@ from typing import Any
 from supervisor.lock import is_live
 from tests.cli.shell import Done, Shell
 
-ATTEMPT = {"number", "started_at", "finished_at", "outcome", "error", "exit", "kill", "spent", "log"}
+ATTEMPT = {
+    *("number", "started_at", "finished_at", "outcome", "error", "exit", "kill", "world", "spent", "log"),
+}
 HINT = "hint: queued; no supervisor runs here, start one: supervisor run\n"
 
 
@@ -60,6 +62,14 @@ def test_a_jobs_own_limits_are_kept_in_seconds(project: Shell) -> None:
     job = project("show", "1", "--json").json
     assert (job["priority"], job["tag"]) == (3, "night")
     assert job["limits"] == {"batch_deadline": 120, "start_deadline": 1.5, "job_deadline": 3600}
+
+
+def test_a_jobs_own_memory_limit_is_kept_in_bytes(project: Shell) -> None:
+    """K5, K13: a number and a text mean the same, and 0 is off for this job."""
+    for text in ("2GB", "2000000000", "0"):
+        assert project("enqueue", "square", "--memory-limit", text).code == 0
+    limits = [project("show", job, "--json").json["limits"] for job in ("1", "2", "3")]
+    assert limits == [{"memory_limit": 2 * 10**9}, {"memory_limit": 2 * 10**9}, {"memory_limit": 0}]
 
 
 def test_the_store_is_found_from_below_and_named_by_flag_or_variable(project: Shell) -> None:
@@ -152,13 +162,18 @@ def test_show_names_the_line_where_a_killed_job_was_stuck(project: Shell) -> Non
         rf"^stuck in re/__init__\.py:\d+ match < squares\.py:{line} runaway$", shown, re.MULTILINE
     )
     assert re.search(
-        r"^kill     batch_deadline 0\.3 s, gone \d+ ms later \(grace 0\.5 s\)$", shown, re.MULTILINE
+        r"^kill     batch_deadline 0\.3 s, gone \d+ ms later, within its grace of 0\.5 s; "
+        r"1 process ended, 0 survivors$",
+        shown,
+        re.MULTILINE,
     )
-    assert "survivors" not in shown + done.out, "nobody can know of a descendant that left the group"
+    assert ", 0 survivors, gone in " in done.out
     assert shown.endswith("next     supervisor show 1 --full\n         supervisor retry 1\n")
     assert "Current thread" in project("show", "1", "--full").out
     [attempt] = project("show", "1", "--json").json["attempts"]
-    assert attempt["kill"].keys() >= {"deadline_s", "grace_s", "took_ms", "stack", "survivors"}
+    assert attempt["kill"].keys() >= {"deadline_s", "grace_s", "took_ms", "stack", "ended", "survivors"}
+    assert attempt["world"].keys() == {"spawn", "kill", "shield", "network", "limits"}
+    assert re.search(r"^world    (template|cold) child, ", shown, re.MULTILINE)
     assert attempt["exit"]["signal"] == 15
     failed = project("status")
     assert (

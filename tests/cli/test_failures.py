@@ -112,7 +112,9 @@ def test_a_kill_deep_in_a_library_names_the_users_own_line(trouble: Shell) -> No
     """Promise 1."""
     ran, shown = story(trouble, "waits")
     own = f"trouble.py:{line_of('# HERE')} waits"
-    assert re.search(rf"stuck in subprocess\.py:\d+ \w+ < \.\.\. < {re.escape(own)}, gone in", ran)
+    assert re.search(
+        rf"stuck in subprocess\.py:\d+ \w+ < \.\.\. < {re.escape(own)}, 0 survivors, gone in", ran
+    )
     assert re.search(rf"^stuck in subprocess\.py:.* < \.\.\. < {re.escape(own)}$", shown, re.MULTILINE)
     whole = trouble("show", "1", "--full").out
     assert whole.count("  File ") > 4
@@ -129,7 +131,9 @@ def test_a_recursion_is_told_once_with_how_often(trouble: Shell) -> None:
 def test_a_child_that_ignores_sigterm_is_said_to_have_been_ended_by_sigkill(trouble: Shell) -> None:
     _, shown = story(trouble, "stubborn")
     assert re.search(
-        r"^kill     batch_deadline 0\.3 s, gone .* \(grace 0\.3 s, ended by SIGKILL\)$", shown, re.MULTILINE
+        r"^kill     batch_deadline 0\.3 s \+ 0\.3 s grace, gone \d+ ms later, by SIGKILL; ",
+        shown,
+        re.MULTILINE,
     )
     assert re.search(
         rf"^stuck (in trouble\.py:{line_of('stubborn(job') + 3} stubborn|.*ignored SIGTERM, ended by SIGKILL"
@@ -206,8 +210,10 @@ def test_a_stop_is_told_as_one_with_the_time_that_there_was_to_yield(trouble: Sh
         supervisor.terminate()
         supervisor.communicate(timeout=20)
     shown = trouble("show", "1").out
-    stopped = r"^kill     its run stopped and it had not yielded within 0\.3 s, gone .* later$"
-    assert re.search(stopped, shown, re.MULTILINE)
+    stopped = (
+        r"^kill     its run stopped and it had not yielded within 0\.3 s, gone .* later; 1 process ended"
+    )
+    assert re.search(f"{stopped}, 0 survivors$", shown, re.MULTILINE)
     assert "SIGTERM" not in shown
     with trouble.start("run", stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as supervisor:
         wait_for(lambda: facts(trouble)["state"] == "running")

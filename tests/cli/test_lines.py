@@ -29,6 +29,7 @@ from tests.cli.shell import Shell
 
 NOW = 1_700_000_000_000_000
 STACK = 'Current thread 0x01 (most recent call first):\n  File "/srv/app.py", line 41 in transcribe\n'
+WHY = "(not ours to signal, or stuck in the kernel)"
 
 
 REMEDY = f"resume_mismatch: {'what was yielded ' * 12}; start the job over: supervisor retry 5 --from-start"
@@ -79,7 +80,7 @@ def ended(**facts: Any) -> AttemptEnded:
                 error="the worker died: exit code 3",
                 wake_at=NOW + 20_000_000,
             ),
-            "#5 embed died: the worker died: exit code 3; retry in 20 s",
+            "#5 embed died: exit code 3; retry in 20 s",
         ),
         (ended(outcome="interrupted", state="queued"), "#5 embed interrupted; queued again"),
         (ended(outcome="cancelled", state="cancelled"), "#5 embed cancelled"),
@@ -95,7 +96,8 @@ def ended(**facts: Any) -> AttemptEnded:
         ),
         (
             ended(outcome="timed_out", state="failed", error="x", kill={"took_ms": 5000.0, "survivors": [9]}),
-            "#5 embed killed: x, gone in 5.0 s, survivors: pid 9; FAILED: supervisor show 5",
+            f"#5 embed killed, survivors: pid 9 {WHY}: x, not all gone after 5.0 s;"
+            " FAILED: supervisor show 5",
         ),
         (
             ended(
@@ -126,8 +128,17 @@ def ended(**facts: Any) -> AttemptEnded:
         ),
         (
             ended(outcome="failed", state="failed", error="no", kill={"took_ms": 5.0, "survivors": [9, 10]}),
-            "#5 embed failed: no, survivors: pid 9, pid 10; FAILED: supervisor show 5",
+            f"#5 embed failed, survivors: pid 9, pid 10 {WHY}: no; FAILED: supervisor show 5",
         ),
+        (
+            ended(outcome="cancelled", state="cancelled", kill={"took_ms": 3.0, "ended": 3, "survivors": []}),
+            "#5 embed cancelled, 0 survivors, gone in 3 ms",
+        ),
+        (
+            ended(outcome="cancelled", state="cancelled", kill={"took_ms": 3.0, "survivors": [9]}),
+            f"#5 embed cancelled, survivors: pid 9 {WHY}, not all gone after 3 ms",
+        ),
+        (ended(kill={"survivors": [9]}), f"#5 embed done: 1 row, survivors: pid 9 {WHY}"),
         (StaleBatch(5, 3), "#5 batch 3 came too late and changed nothing"),
         (Warned("disk_full", "the disk is full\nreally"), "warning: the disk is full …"),
         (Stopping(now=False), "stopping: nothing is under way"),

@@ -100,6 +100,19 @@ def test_a_bad_option_of_a_job_is_refused(shell: Shell) -> None:
     )
 
 
+def test_a_bad_memory_limit_of_a_job_is_refused_with_how_to_write_it(shell: Shell) -> None:
+    """K13: as in the settings file."""
+    assert shell.refused("enqueue", "vault_sync", "--memory-limit", "6 apples", code=2) == (
+        "Invalid value for '--memory-limit': '6 apples' is no size;"
+        ' write 65536, "256KiB", "500MB" or "6GB"; supervisor enqueue --help shows how'
+    )
+    assert shell.refused("enqueue", "vault_sync", "--memory-limit", "6", code=2) == (
+        "memory_limit 6 is under the 32000000 bytes that a child needs before it does any work;"
+        " raise it, or switch it off with 0"
+    )
+    assert not shell.home.exists()
+
+
 def test_no_application_is_said_by_the_commands_that_need_one(shell: Shell) -> None:
     """Exit code 2."""
     line = "no application; name one with --app FILE.py or MODULE, or as app in supervisor.toml"

@@ -135,7 +135,7 @@ def test_a_budget_bounds_one_call_and_loses_nothing(ends):
         b"\xc1",
         b"\x91" * 100_000,
         encoder.encode(batch(NOTHING))[:-1] + b"\x91" * 100_000,
-        encode(["failed", 0, "x", "c" * 65, "t", "m"]),
+        encode(["failed", 0, "fail", "c" * 65, "t", "m"]),
     ],
 )
 def test_what_is_no_message_of_ours_ends_the_channel(ends, body):

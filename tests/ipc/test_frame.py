@@ -4,7 +4,7 @@ import tracemalloc
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ipc.errors import ProtocolError
@@ -33,19 +33,24 @@ def feed_all(splitter, parts):
     return found, None
 
 
+@settings(deadline=None)
 @given(sent=bodies, where=cuts)
 def test_any_slicing_gives_the_same_frames(sent, where):
+    """C150, FIELD D11."""
     splitter = Splitter(LIMIT)
     assert feed_all(splitter, pieces(b"".join(map(pack, sent)), where)) == (sent, None)
     assert splitter.pending == 0
 
 
+@settings(deadline=None)
 @given(stream=st.binary(max_size=300), where=cuts)
 def test_any_slicing_of_any_bytes_gives_the_same_frames_or_the_same_refusal(stream, where):
+    """C150."""
     whole, sliced = Splitter(LIMIT), Splitter(LIMIT)
     assert feed_all(sliced, pieces(stream, where)) == feed_all(whole, [stream])
 
 
+@settings(deadline=None)
 @given(
     sent=bodies,
     where=cuts,
@@ -53,7 +58,7 @@ def test_any_slicing_of_any_bytes_gives_the_same_frames_or_the_same_refusal(stre
     rest=st.binary(),
 )
 def test_frames_before_a_bad_length_are_delivered_before_the_refusal(sent, where, bad, rest):
-    """A length of 0, over the limit, or what a writer meant as -1 or -2."""
+    """C150: a length of 0, over the limit, or what a writer meant as -1 or -2."""
     splitter = Splitter(LIMIT)
     stream = b"".join(map(pack, sent)) + bad.to_bytes(4, "big") + rest
     found, refusal = feed_all(splitter, pieces(stream, where))
@@ -69,6 +74,7 @@ def test_a_refused_stream_stays_refused():
 
 
 def test_a_bad_length_is_refused_before_anything_is_allocated():
+    """C150."""
     splitter = Splitter()
     tracemalloc.start()
     try:

@@ -6,6 +6,7 @@ from msgspec.msgpack import encode
 
 from ipc.messages import (
     FRAME_LIMIT,
+    KINDS_LIMIT,
     MARK_LIMIT,
     Ack,
     Batch,
@@ -71,8 +72,13 @@ def test_each_message_down_survives_the_wire(message):
         ["batch", 1, -2, 1, [], None, [None, 0, b""], None, None, 0, []],
         ["batch", 1, 2, 1, [], None, ["m" * (16 << 10) + "m", 0, b""], None, None, 0, []],
         ["batch", 1, 2, 1, [], None, [None, 0, b"d" * 17], None, None, 0, []],
-        ["failed", 1, "x", "", "t" * 129, "m"],
-        ["failed", 1, "x", "", "t", "m" * 4001],
+        ["failed", 1, "fail", "", "t" * 129, "m"],
+        ["failed", 1, "else", "", "t", "m"],
+        ["failed", 1, "fail", "c" * 65, "t", "m"],
+        ["failed", 1, "fail", "", "t", "m" * 4001],
+        ["failed", 1, "fail", "", "t", "m", "", ["b"] * 65],
+        ["ready", 1, ["k"] * (KINDS_LIMIT + 1)],
+        ["ready", 1, ["k" * 1001]],
     ],
 )
 def test_fields_out_of_bounds_are_refused(body):

@@ -98,6 +98,7 @@ def test_after_the_reap_the_row_gets_its_state_and_its_one_receipt(stand: Stand)
         None,
         0,
     )
+    assert row["reason"] == "cancelled, survivors: pid 5", "FIELD A7"
     (attempt,) = stand.attempts(claimed.job)
     assert (attempt["outcome"], attempt["kill"], attempt["log"]) == ("cancelled", {"survivors": [5]}, "bye")
     assert stand.finish(claimed) is Finished.STALE

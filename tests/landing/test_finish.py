@@ -33,6 +33,7 @@ def test_done_keeps_result_receipt_and_events(stand: Stand) -> None:
         spent=9,
         log="hello\x00\udcff",
         kill={"took_ms": 1},
+        world={"spawn": "cold", "shield": None, "limits": {"cpu_limit": 1.5}},
     )
     events = (("noted", {"why": "\ud800"}), ("again", {}))
     assert stand.finish(claimed, DONE, 1, result='{"n":1}', report=report, events=events) is Finished.HELD
@@ -51,8 +52,20 @@ def test_done_keeps_result_receipt_and_events(stand: Stand) -> None:
         {"took_ms": 1},
         None,
     )
+    assert attempt["world"] == {"spawn": "cold", "shield": None, "limits": {"cpu_limit": 1.5}}
     assert (attempt["spent"], attempt["log"]) == (9, r"hello\x00\udcff")
     assert stand.events(claimed.job) == ["noted", "again"]
+
+
+@pytest.mark.parametrize("move", ENDS)
+def test_a_job_that_ended_with_survivors_says_so_in_its_reason(stand: Stand, move: Move) -> None:
+    """FIELD A7: what waits or runs again has a reason of its own."""
+    claimed = stand.running()
+    report = Report(outcome=Outcome.TIMED_OUT, kill={"survivors": [4711, 4712]})
+    stand.finish(claimed, Verdict(move, "why"), report=report)
+    row = stand.row(claimed.job)
+    ended = row["finished_at"] is not None
+    assert row["reason"] == ("why, survivors: pid 4711, pid 4712" if ended else "why")
 
 
 @pytest.mark.parametrize("move", ENDS)

@@ -16,7 +16,9 @@ from landing import views
 from landing.connect import store_path
 from landing.errors import StoreError
 from landing.jobs import Register
+from landing.ledger import Report
 from landing.snapshot import snapshot
+from policies.job import Outcome
 from policies.options import Options
 from policies.payload import PAYLOAD_LIMIT
 from tests.landing.stand import KINDS, START, Stand
@@ -244,6 +246,26 @@ def test_json_that_is_none_is_shown_as_text_or_left_out(stand: Stand) -> None:
         assert (row["payload"], row["options"], row["tag"]) == ('"{bad"', None, "a\\xff")
         assert row["finished_at"] is None
         assert views.jobs(db)[0]["payload"] == '"{bad"'
+
+
+@pytest.mark.parametrize("value", VALUES)
+def test_a_receipt_whose_json_is_none_is_shown_without_it(stand: Stand, value: str) -> None:
+    """U32, C95: and hides nobody who outlived another kill."""
+    claimed = stand.leased()
+    with closing(sqlite3.connect(store_path(stand.home), isolation_level=None)) as db:
+        db.execute(
+            "INSERT INTO laneway_receipts"
+            " (attempt_id, job_id, outcome, finished_at, error, exit, kill, world, log)"
+            f" VALUES (?, ?, 'failed', ?, {value}, {value}, {value}, {value}, '')",
+            (claimed.attempt, claimed.job, START),
+        )
+    other = stand.running("scan")
+    stand.finish(other, report=Report(outcome=Outcome.DONE, kill={"survivors": [5]}))
+    (attempt,) = stand.attempts(claimed.job)
+    for name in ("error", "exit", "kill", "world"):
+        assert attempt[name] is None or isinstance(attempt[name], dict)
+    with snapshot(stand.home) as db:
+        assert [row["id"] for row in views.survivors(db, START)] == [other.job]
 
 
 ACTS: list[Callable[[Stand, list[int]], Any]] = [

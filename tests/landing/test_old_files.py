@@ -24,6 +24,8 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 LATER = START + 1
 ADD_RUN = """
 INSERT INTO laneway_runs (pid, boot, version, marker, started_at, clean) VALUES (7, 'b', '0', 'm', ?, ?)"""
+ADD_KIND = """
+INSERT INTO laneway_kinds (kind, app, options, registered_at) VALUES ('embed', 'app', '{}', ?)"""
 ADD_JOB = """
 INSERT INTO laneway_jobs (key, kind, tag, state, group_id, priority, payload, created_at, waiting_since,
                           fence, run_id, lease_expires_at, claims, landed_seq, mark, digest,
@@ -40,23 +42,30 @@ ODD_CELLS = ("x'00ff'", "'no number'", "NULL", "-1", "1e300")
 
 
 @contextmanager
-def version_1() -> Iterator[None]:
-    """Be the version that wrote schema 1."""
+def version_of(schema: int) -> Iterator[None]:
+    """Be the version that wrote this schema."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("landing.migrate.SCHEMA", 1)
-        patch.setattr("landing.snapshot.SCHEMA", 1)
+        patch.setattr("landing.migrate.SCHEMA", schema)
+        patch.setattr("landing.snapshot.SCHEMA", schema)
         yield
 
 
+@pytest.fixture(params=range(1, SCHEMA), ids="schema {}".format)
+def schema(request: pytest.FixtureRequest) -> int:
+    """Every schema before this version's."""
+    number: int = request.param
+    return number
+
+
 @pytest.fixture
-def old(home: Path) -> Path:
-    """A store of schema 1 with something in every table: jobs in every state, and garbage in cells."""
-    with version_1():
+def old(home: Path, schema: int) -> Path:
+    """An older store with something in every table: jobs in every state, and garbage in cells."""
+    with version_of(schema):
         create(home, START)
     with closing(open_writer(store_path(home))) as db:
         db.execute("BEGIN")
         db.executemany(ADD_RUN, [(START, clean) for clean in (1, 2, 0)])
-        db.execute("INSERT INTO laneway_kinds VALUES ('embed', 'app', '{}', ?)", (START,))
+        db.execute(ADD_KIND, (START,))
         db.execute("INSERT INTO laneway_groups VALUES (1, 'embed', 50, '', 0)")
         for n, state in enumerate(State, 1):
             lease = ("f", 3, START) if state in IN_FLIGHT else (None, None, None)
@@ -93,9 +102,9 @@ def cells(home: Path) -> dict[str, list[tuple[object, ...]]]:
     return found
 
 
-def test_the_store_of_the_tests_has_something_in_every_table_and_state(old: Path) -> None:
+def test_the_store_of_the_tests_has_something_in_every_table_and_state(old: Path, schema: int) -> None:
     with snapshot(old) as db:
-        assert version(db) == 1
+        assert version(db) == schema
         assert set(views.counts(db)) == set(State)
     assert all(cells(old).values())
 
@@ -125,7 +134,16 @@ def test_an_upgrade_changes_no_cell_but_the_schemas_number(old: Path) -> None:
     for name in before.keys() - {"laneway_meta"}:
         for old_row, new_row in zip(before[name], after[name], strict=True):
             assert new_row[: len(old_row)] == old_row
-            assert {cell for _, cell in new_row[len(old_row) :]} <= {0}
+            assert {cell for _, cell in new_row[len(old_row) :]} <= {0, None}
+
+
+def test_an_attempt_of_before_has_no_world(old: Path) -> None:
+    """C96, C97: neither while the store is old, nor after its upgrade."""
+    for _ in range(2):
+        with snapshot(old) as db:
+            found = [attempt for job in views.jobs(db) for attempt in views.attempts(db, job["id"])]
+        assert [attempt["world"] for attempt in found] == [None] * len(State)
+        upgrade(old, LATER)
 
 
 def test_opening_again_changes_nothing(old: Path) -> None:
@@ -175,19 +193,19 @@ def test_a_script_that_fails_half_way_leaves_the_old_version(old: Path) -> None:
     before = shape(old), cells(old)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            "landing.migrate.scripts", lambda: ["", "CREATE TABLE x (y); INSERT INTO nowhere VALUES (1)"]
+            "landing.migrate.scripts", lambda: ["", "", "CREATE TABLE x (y); INSERT INTO nowhere VALUES (1)"]
         )
         with pytest.raises(Exception, match="nowhere"):
             upgrade(old, LATER)
     assert (shape(old), cells(old)) == before
 
 
-def test_an_old_store_is_read_and_not_written_before_it_is_upgraded(old: Path) -> None:
+def test_an_old_store_is_read_and_not_written_before_it_is_upgraded(old: Path, schema: int) -> None:
     """C97, K7: whoever holds the supervisor's lock upgrades it, nobody else."""
     store = Store(old, lambda: LATER, create_missing=True)
     with snapshot(old) as db:
         assert len(views.jobs(db)) == len(State)
-        with pytest.raises(SchemaOlder, match="has schema 1, this version writes 2") as refused:
+        with pytest.raises(SchemaOlder, match=f"has schema {schema}, this version writes 3") as refused:
             check_writable(db, old)
     assert (refused.value.code, "\n" in str(refused.value)) == ("schema_older", False)
     with pytest.raises(SchemaOlder):
@@ -196,10 +214,10 @@ def test_an_old_store_is_read_and_not_written_before_it_is_upgraded(old: Path) -
     store.write(CloseRun(1))
 
 
-def test_the_older_version_does_not_touch_an_upgraded_store(old: Path) -> None:
+def test_the_older_version_does_not_touch_an_upgraded_store(old: Path, schema: int) -> None:
     """A15, U32."""
     upgrade(old, LATER)
-    with version_1(), pytest.raises(SchemaNewer, match="this version knows 1"):
+    with version_of(schema), pytest.raises(SchemaNewer, match=f"this version knows {schema}"):
         Store(old, lambda: LATER).write(CloseRun(1))
 
 

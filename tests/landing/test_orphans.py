@@ -119,6 +119,24 @@ def test_limits_that_nobody_can_read_count_as_the_defaults(stand: Stand, options
     assert stand.row(claimed.job)["state"] == "queued"
 
 
+@pytest.mark.parametrize(
+    "options",
+    ['{"retry_safe": false}', '{"retry_safe": false, "tyre": 1, "nice": 99}'],
+    ids=["of an earlier version", "of a later version"],
+)
+def test_the_limits_of_another_version_hold_as_far_as_they_are_known(stand: Stand, options: str) -> None:
+    """K9: what must not run twice does not, because somebody newer has said more."""
+    claimed = stand.running()
+
+    class Declared:
+        def apply(self, tx: object) -> None:
+            tx.run("UPDATE laneway_kinds SET options = ?", (options,))  # type: ignore[attr-defined]
+
+    stand.write(Declared())
+    stand.open_run()
+    assert stand.row(claimed.job)["state"] == "failed"
+
+
 def test_a_cancel_that_nobody_carried_out_is_honoured(stand: Stand) -> None:
     """K6, U17."""
     claimed = stand.running()

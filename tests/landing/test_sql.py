@@ -69,7 +69,8 @@ HOT = [
     *("ORPHANS", "CANCELS", "ADD_RECEIPT", "JOB", "JOBS", "JOBS_IN_STATE", "ATTEMPTS", "EVENTS", "PENDING"),
     *("IN_FLIGHT_JOBS", "ENDED_SINCE", "LAST_RUN", "GROUP", "RETRIED"),
     *(name for name in statements() if name.startswith(("PRUNABLE", "DELETE_"))),
-    *("JOBS_TAGGED", "JOBS_OF_KIND", "WAKE_LOST", "DISCARD", "LAST_CODE"),
+    *("JOBS_TAGGED", "JOBS_OF_KIND", "WAKE_LOST", "DISCARD", "LAST_CODE", "SURVIVORS"),
+    "ATTEMPTS_WITHOUT_WORLDS",
 ]
 
 

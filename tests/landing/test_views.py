@@ -126,6 +126,7 @@ VIEWS: list[tuple[Any, dict[str, Any]]] = [
     (views.has_migrated, {"app": "app"}),
     (views.discard, {"job_id": 1}),
     (views.ids, {"state": "queued", "tag": "t"}),
+    (views.survivors, {"since": 0}),
 ]
 NOTHING: list[tuple[Any, dict[str, Any]]] = [
     (views.last_code, {"job_id": 1}),
@@ -192,7 +193,10 @@ def test_attempts_carry_what_their_receipts_say(stand: Stand) -> None:
     """A30, U10."""
     claimed = stand.running()
     error = {"type": "ValueError", "message": "no", "traceback": "..."}
-    report = Report(outcome=Outcome.FAILED, error_code="failed", error=error, spent=3, log="tail")
+    world = {"spawn": "template", "kill": "guardian", "shield": None, "limits": {"memory_limit": 500_000_000}}
+    report = Report(
+        outcome=Outcome.FAILED, error_code="failed", error=error, world=world, spent=3, log="tail"
+    )
     stand.finish(claimed, Verdict(Move.BACK_OFF, "backoff", wake_at=stand.now), report=report)
     stand.tick(1)
     stand.claim()
@@ -204,8 +208,10 @@ def test_attempts_carry_what_their_receipts_say(stand: Stand) -> None:
         error,
     )
     assert (first["spent"], first["log"], first["run_id"], first["pid"]) == (3, "tail", stand.run, 7)
+    assert first["world"] == world
     assert (second["number"], second["claimed_at"]) == (2, START + MICROS)
-    assert {second[name] for name in ("outcome", "finished_at", "error", "exit", "kill", "log")} == {None}
+    nothing_yet = ("outcome", "finished_at", "error", "exit", "kill", "world", "log")
+    assert {second[name] for name in nothing_yet} == {None}
     assert second["spent"] == 0
 
 
@@ -291,6 +297,43 @@ def test_what_ended_lately_is_counted_by_outcome(stand: Stand) -> None:
     stand.fail(stand.running())
     assert see(stand, views.ended_since, START) == {"done": 2, "died": 1}
     assert see(stand, views.ended_since, START + 1) == {"done": 1, "died": 1}
+
+
+def killed(stand: Stand, survivors: list[int]) -> int:
+    """A job whose attempt was killed; return its id."""
+    claimed = stand.running()
+    report = Report(outcome=Outcome.TIMED_OUT, kill={"reason": "job_deadline", "survivors": survivors})
+    stand.finish(claimed, Verdict(Move.FAIL, "not done for 1 s"), report=report)
+    return claimed.job
+
+
+def test_who_outlived_a_kill_is_told_newest_first(stand: Stand) -> None:
+    """FIELD A7: and nothing that is no list of processes counts."""
+    killed(stand, [5])
+    stand.tick(10)
+    first, _ = killed(stand, [6, 7]), killed(stand, [])
+    stand.tick(1)
+    last = killed(stand, [8])
+    for odd in ('"abc"', "9", "null", '{"pid": 9}'):
+        claimed = stand.running()
+        with closing(open_writer(store_path(stand.home))) as db:
+            db.execute(
+                "INSERT INTO laneway_receipts (attempt_id, job_id, outcome, finished_at, kill)"
+                " VALUES (?, ?, 'timed_out', ?, ?)",
+                (claimed.attempt, claimed.job, stand.now, f'{{"survivors": {odd}}}'),
+            )
+    found = see(stand, views.survivors, START + 1)
+    assert [(row["id"], row["kill"]["survivors"]) for row in found] == [(last, [8]), (first, [6, 7])]
+    assert len(see(stand, views.survivors, START)) == 3
+
+
+def test_no_more_than_twenty_jobs_are_told_of_those_that_were_outlived(stand: Stand) -> None:
+    """C97."""
+    jobs = []
+    for _ in range(22):
+        stand.tick(1)
+        jobs.append(killed(stand, [5]))
+    assert [row["id"] for row in see(stand, views.survivors, START)] == jobs[:1:-1]
 
 
 def test_an_app_has_migrated_once_its_scripts_ran(stand: Stand) -> None:

@@ -231,6 +231,8 @@ def test_a_jobs_own_limits_win_over_its_kinds() -> None:
     assert with_own_limits(options, {}) is options
     assert with_own_limits(options, {"batch_deadline": 9.0}) == replace(options, batch_deadline=9.0)
     assert with_own_limits(options, {"batch_deadline": "soon", "nonsense": 1}) is options
+    later = {"batch_deadline": 9.0, "nonsense": 1}
+    assert with_own_limits(options, later) == replace(options, batch_deadline=9.0)
 
 
 def test_a_restart_lane_gets_no_resume_point() -> None:

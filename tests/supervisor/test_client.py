@@ -14,6 +14,7 @@ from landing.errors import InvalidTransition, JobNotFound, NoStore
 from landing.jobs import UnknownKind
 from landing.retry import DiscardMissing
 from landing.snapshot import snapshot
+from policies.options import Options
 from policies.payload import PayloadRefused
 from supervisor.api import App
 from supervisor.application import load_application
@@ -123,6 +124,28 @@ def test_a_job_may_bring_its_own_deadlines_priority_and_tag(tmp_path: Path) -> N
     row = client.job(1)
     assert (row["priority"], row["tag"]) == (2, "nightly")
     assert row["options"] == '{"batch_deadline": 1.5, "start_deadline": 2, "job_deadline": 0}'
+
+
+def test_a_job_may_bring_its_own_memory_limit_in_bytes(tmp_path: Path) -> None:
+    """K13."""
+    client = Client(tmp_path, notes())
+    client.enqueue("embed", memory_limit=2 * 10**9)
+    assert client.job(1)["options"] == '{"memory_limit": 2000000000}'
+    with pytest.raises(OptionRefused, match="memory_limit 6 is under the 32000000 bytes"):
+        client.enqueue("embed", memory_limit=6)
+
+
+OF_THE_CHILD = ("env", "nice", "network", "shield", "process_limit", "cpu_limit", "open_files_limit")
+OF_THE_CHILD += ("file_size_limit", "jobs_per_child", "spawn")
+
+
+@pytest.mark.parametrize("name", OF_THE_CHILD)
+def test_what_makes_the_world_of_a_child_belongs_to_its_kind_and_not_to_a_job(
+    name: str, tmp_path: Path
+) -> None:
+    """K13: a child may be there before the job is."""
+    with pytest.raises(OptionRefused, match=f"^a job has no option '{name}'"):
+        Client(tmp_path, notes()).enqueue("embed", **{name: getattr(Options(), name)})
 
 
 def test_all_bad_options_of_a_job_are_refused_at_once(tmp_path: Path) -> None:

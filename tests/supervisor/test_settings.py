@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from policies.options import OPTION_NAMES, Options
-from supervisor.api import App
+from supervisor import lanes
+from supervisor.api import App, LaneOptions
 from supervisor.errors import SettingsRefused
 from supervisor.settings.place import find_home
 from supervisor.settings.values import Flags, Settings, load_settings, options_for
@@ -102,6 +103,51 @@ def test_durations_and_sizes_are_read_as_people_write_them(tmp_path: Path) -> No
     settings = load_settings(cwd=tmp_path, environ=NOTHING)
     assert settings.defaults == {"grace": 5.0, "backoff": 2, "backoff_max": 3600.0, "batch_bytes": 256 << 10}
     assert settings.kinds == {"embed": {"start_deadline": 300.0, "batch_deadline": 1.5, "env": ("HF_HOME",)}}
+
+
+def test_every_size_is_read_as_people_write_it(tmp_path: Path) -> None:
+    """K13, K15: bytes are numbers, or texts in powers of ten or two."""
+    written(
+        tmp_path,
+        '[defaults]\nmemory_limit = "6GB"\nfile_size_limit = "1GiB"\ncpu_limit = "90s"\nshield = true\n'
+        '[kinds.embed]\nmemory_limit = "500MB"\nfile_size_limit = 65536\nmax_attempts = 2\n'
+        'network = false\nspawn = "cold"\n',
+    )
+    settings = load_settings(cwd=tmp_path, environ=NOTHING)
+    assert settings.defaults == {
+        "memory_limit": 6 * 10**9,
+        "file_size_limit": 1 << 30,
+        "cpu_limit": 90.0,
+        "shield": True,
+    }
+    assert settings.kinds["embed"] == {
+        "memory_limit": 500 * 10**6,
+        "file_size_limit": 65536,
+        "max_attempts": 2,
+        "network": False,
+        "spawn": "cold",
+    }
+
+
+def test_a_bad_limit_says_how_to_write_a_good_one(tmp_path: Path) -> None:
+    """K13, LESSONS 63."""
+    lines = refused(
+        tmp_path,
+        '[defaults]\nmemory_limit = 6\nprocess_limit = "many"\n'
+        '[kinds.embed]\nmemory_limit = "6 apples"\ncpu_limit = "100ms"\nspawn = "warm"\nnetwork = "no"\n',
+    )
+    write = '; write 65536, "256KiB", "500MB" or "6GB"'
+    assert lines == [
+        "FILE: [defaults] memory_limit 6 is under the 32000000 bytes that a child needs before it does"
+        f" any work; raise it, or switch it off with 0{write}",
+        "FILE: [defaults] process_limit must be a whole number from 0 to 1000000000, not 'many'",
+        "FILE: [kinds.embed] memory_limit must be a whole number of bytes from 0 to 1000000000000000,"
+        f" not '6 apples'{write}",
+        "FILE: [kinds.embed] cpu_limit 0.1 is under 1 second, the least that the system can count;"
+        ' raise it, or switch it off with 0; write 30, "30s", "2m", "1h" or "30d"',
+        "FILE: [kinds.embed] spawn must be auto or cold, not 'warm'",
+        "FILE: [kinds.embed] network must be true or false, not 'no'",
+    ]
 
 
 def test_every_complaint_is_made_at_once_with_its_place(tmp_path: Path) -> None:
@@ -216,6 +262,27 @@ def test_every_option_may_be_set_in_the_file(tmp_path: Path) -> None:
     assert load_settings(cwd=tmp_path, environ=NOTHING).defaults == values
 
 
+def test_every_option_may_be_set_in_the_decorator() -> None:
+    """LESSONS 64: a type checker knows all that a lane takes."""
+    assert tuple(LaneOptions.__annotations__) == OPTION_NAMES
+
+
+def test_the_built_in_lane_is_sealed_and_a_kind_of_the_users_is_not(tmp_path: Path) -> None:
+    """C157, K13: until the settings say otherwise."""
+    app = App("a")
+
+    @app.lane("embed")
+    def embed(job, ctx):
+        yield 1
+
+    built_in = lanes.app.lanes["vault_sync"]
+    settings = load_settings(cwd=tmp_path, environ=NOTHING)
+    assert (options_for(built_in, settings).network, options_for(embed, settings).network) == (False, True)
+    written(tmp_path, "[defaults]\nnetwork = false\n[kinds.vault_sync]\nnetwork = true\n")
+    settings = load_settings(cwd=tmp_path, environ=NOTHING)
+    assert (options_for(built_in, settings).network, options_for(embed, settings).network) == (True, False)
+
+
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
@@ -250,6 +317,12 @@ def test_sizes_read_in_powers_of_ten_and_of_two() -> None:
         7,
     )
     assert (size("1.5"), size("1kb"), size("MB")) == (None, None, None)
+
+
+def test_a_size_with_decimals_is_whole_bytes() -> None:
+    """Though 2.01 times a thousand million is not, as a float."""
+    assert (size("2.01GB"), size("1.07MB"), size("1.1GiB")) == (2_010_000_000, 1_070_000, 1_181_116_006)
+    assert all(size(f"{n / 100:.2f}GB") == n * 10**7 for n in range(1, 10_000))
 
 
 def test_durations_are_shown_in_two_units_at_most() -> None:

@@ -1,0 +1,1 @@
+"""The guardian: see __main__."""

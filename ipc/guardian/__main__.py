@@ -1,0 +1,48 @@
+"""Entry of the guardian: `python -I -S PATH LIFELINE LOCK DUMP_SIGNAL`, PATH being this file's.
+
+Isolated and without site packages it runs none of the user's code, and needs little time and memory.
+"""
+
+import os
+import signal
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PR_SET_CHILD_SUBREAPER = 36
+
+
+def main(lifeline: int, lock: str, dump_signal: int) -> None:
+    """Guard until the other end of the descriptor `lifeline` is gone; hold the file `lock` meanwhile."""
+    sys.path.append(os.path.dirname(os.path.dirname(HERE)))
+    from _socket import socket  # noqa: PLC0415 - below the path that it needs
+
+    from ipc.guardian import birth, keep  # noqa: PLC0415
+    from ipc.guardian.orders import GROUP, GUARDIAN  # noqa: PLC0415
+
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    wakes, wake = os.pipe()
+    for fd in (wakes, wake):
+        os.set_blocking(fd, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)  # an inherited SIG_IGN would have the kernel reap
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    os.set_inheritable(lifeline, False)
+    tier = GUARDIAN if birth.prctl(PR_SET_CHILD_SUBREAPER, 1) else GROUP
+    try:
+        hold(lock)
+    except OSError:  # the store's folder is gone, and with it the run: its supervisor says so
+        return
+    keep.Guardian(socket(fileno=lifeline), wakes, dump_signal, tier).serve()
+
+
+def hold(lock: str) -> None:
+    """Show the next supervisor that children of this one may live: it waits for this file (CONTRACTS K9)."""
+    from fcntl import LOCK_SH, flock  # noqa: PLC0415
+
+    flock(os.open(lock, os.O_RDONLY | os.O_CLOEXEC), LOCK_SH)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
+    os._exit(0)

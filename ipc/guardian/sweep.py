@@ -1,0 +1,94 @@
+"""Ending a whole tree: kill every child, reap what is dead, and again, until there is none left.
+
+A subreaper gets every orphan below it, whatever session or group it has put itself in. A fork with
+SIGKILL pending fails, so what was killed and reaped has left its children here: each pass ends a
+generation, and a chain of forks would have to outrun the passes. Where the system has no
+subreaper there is only the child's process group.
+"""
+
+import os
+import signal
+from contextlib import suppress
+
+from ipc.guardian import meter
+
+DRY_PASSES = 20
+"""Passes in which nothing died, after which the next ones wait a little longer each."""
+LONGEST_PAUSE = 0.05
+
+EARLY: dict[int, tuple[int, int]] = {}
+"""How children ended that were reaped while only a look at them was wanted, where no look reaps nothing."""
+
+
+class Sweep:
+    """One ending of a tree. `kept` is the one child that stays; `ward` is reaped by whoever asked."""
+
+    def __init__(self, kept: int, ward: int) -> None:
+        self.kept = kept
+        self.ward = ward
+        self.ended = 0
+        self.left: list[int] = []
+        self._dry = 0
+
+    def pass_once(self) -> float | None:
+        """Kill and reap what is there; return seconds until the next pass, None when nothing is left."""
+        try:
+            self.left = [pid for pid in meter.children(os.getpid()) if pid not in (self.kept, self.ward)]
+        except OSError:  # no descriptor or no memory for a look: that is not an empty tree
+            return LONGEST_PAUSE
+        gone = sum(end(pid) for pid in self.left)
+        self.ended += gone
+        if not self.left:
+            return None
+        self._dry = 0 if gone else self._dry + 1
+        return 0.0 if self._dry < DRY_PASSES else min(LONGEST_PAUSE, self._dry * 1e-4)
+
+
+def end(pid: int) -> bool:
+    """Kill a child of ours, and reap it if it is dead already; tell whether it was."""
+    with suppress(OSError):  # it has another user's rights by now: it stays, and is told of
+        os.kill(pid, signal.SIGKILL)
+    return reap(pid) is not None
+
+
+def reap(pid: int) -> tuple[int, int] | None:
+    """Return the wait status of a dead child of ours and its peak memory in KiB, None while it lives."""
+    if pid in EARLY:
+        return EARLY.pop(pid)
+    try:
+        found, status, usage = os.wait4(pid, os.WNOHANG)
+    except ChildProcessError:  # no child of ours
+        return None
+    return (status, usage.ru_maxrss) if found else None
+
+
+def kill_group(pid: int) -> None:
+    """SIGKILL a child that is not reaped yet, with all that stayed in its process group."""
+    for kill in (os.killpg, os.kill):
+        with suppress(OSError):
+            kill(pid, signal.SIGKILL)
+
+
+def is_dead(pid: int) -> bool:
+    """Tell whether a child of ours has ended, leaving it unreaped, so that its number stays its own."""
+    if not hasattr(os, "waitid"):  # macOS
+        if pid not in EARLY and (found := reap(pid)) is not None:
+            EARLY[pid] = found
+        return pid in EARLY
+    try:
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return True
+
+
+def is_child(pid: int) -> bool:
+    """Tell whether a number is that of a child of ours, alive or not yet reaped."""
+    return pid in meter.children(os.getpid())
+
+
+def reap_orphans(keep: tuple[int, ...]) -> None:
+    """Reap the adopted children that have ended, so that none stays a zombie while a job runs."""
+    with suppress(OSError):  # no descriptor or no memory for a look: the next one finds them
+        for pid in meter.children(os.getpid()):
+            if pid not in keep:
+                reap(pid)

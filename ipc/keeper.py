@@ -1,0 +1,238 @@
+"""The supervisor's side of one guardian: started, told what to do, heard, and in the end put down.
+
+Keeper.start(order, fds) -> Started | Failed        one worker at a time
+Keeper.term | dump | kill -> Left* -> Over          its tree has ended, or cannot be
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ipc.dump import DUMP_SIGNAL
+from ipc.guardian import orders
+
+PROGRAM: Final = str(Path(__file__).with_name("guardian") / "__main__.py")
+FLAGS: Final = ("-I", "-S")
+"""The guardian's interpreter is isolated and has no site packages: nothing of the user's runs in it."""
+HEARD: Final = 64 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A process has been started; `tier` is how surely it can be ended, `spawn` how it came about.
+
+    `template` is the process that its guardian keeps beside it, 0 for none.
+    """
+
+    pid: int
+    template: int
+    tier: str
+    spawn: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """No process could be started."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Crossed:
+    """The tree went over its limit: it holds so many bytes in so many processes."""
+
+    memory: int
+    processes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """So many processes run beside the worker, which itself holds so many bytes."""
+
+    processes: int
+    memory: int
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """These are still there, though they were killed."""
+
+    pids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """The worker ended, with `ended` processes in all; `code` is negative for a signal, `peak` is bytes."""
+
+    code: int
+    ended: int
+    peak: int
+
+
+Told = Started | Failed | Crossed | Beside | Left | Over
+
+
+class Keeper:
+    """One guardian. Call from one lasting thread.
+
+    Args:
+        environment: what the guardian gets; the children's own comes with each start.
+        lock: the file that it holds while it lives.
+
+    Attributes:
+        pid: its process id.
+        gone: its lifeline has ended: it is dead, or about to be.
+        free: nothing that it started lives.
+        spec: what its last child was started from.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+
+    def __init__(self, environment: Mapping[str, str], lock: Path) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        argv = [sys.executable, *FLAGS, PROGRAM, str(theirs.fileno()), str(lock), str(int(DUMP_SIGNAL))]
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - our own file under our own interpreter
+                argv,
+                env=dict(environment),
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+            )
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        ours.setblocking(False)
+        self._lifeline = ours
+        self._heard = b""
+        self.pid = self._process.pid
+        self.gone = False
+        self.free = True
+        self.spec: orders.Start | None = None
+
+    def fileno(self) -> int:
+        """Return the descriptor to wait on."""
+        return self._lifeline.fileno()
+
+    # --- orders
+
+    def start(self, spec: orders.Start, fds: tuple[int, int, int]) -> None:
+        """Have a child started with its channel, output and stack descriptors; the answer comes as told."""
+        self.free, self.spec = False, spec
+        with suppress(OSError):  # gone: its lifeline says so
+            socket.send_fds(self._lifeline, [orders.pack(orders.START, spec)], fds)
+
+    def term(self) -> None:
+        """Have the child dump its stacks and die; wake both first if they were stopped."""
+        self._order(orders.TERM)
+
+    def dump(self) -> None:
+        """Have the child dump its stacks and go on."""
+        self._order(orders.DUMP)
+
+    def kill(self) -> None:
+        """Have the child and all that it started ended."""
+        self._order(orders.KILL)
+
+    def limit(self, memory: int, processes: int) -> None:
+        """Have the tree measured: bytes and processes, 0 for no limit; crossing one is told once."""
+        self._order(orders.LIMIT, memory, processes)
+
+    def ask(self) -> None:
+        """Have it told what runs beside the child."""
+        self._order(orders.ASK)
+
+    def _order(self, word: str, *values: int) -> None:
+        if self._process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGCONT)  # a job may have stopped it
+        with suppress(OSError):
+            self._lifeline.send(orders.pack(word, *values))
+
+    # --- what it tells
+
+    def receive(self) -> list[Told]:
+        """Return what it has told since, without waiting; nonsense is left out."""
+        try:
+            data = self._lifeline.recv(HEARD)
+        except BlockingIOError:
+            return []
+        except OSError:
+            data = b""
+        self.gone = self.gone or not data
+        *lines, self._heard = (self._heard + data).split(b"\n")
+        self._heard = self._heard[-orders.LINE :]
+        return [told for one in lines if (told := read(one[: orders.LINE].decode())) is not None]
+
+    # --- its end
+
+    def let_go(self) -> None:
+        """End the lifeline: it ends what it keeps, and leaves."""
+        with suppress(OSError):
+            self._lifeline.shutdown(socket.SHUT_WR)
+
+    def put_down(self) -> None:
+        """Kill it: a guardian that does not answer is no guardian. What it kept becomes ours."""
+        if self._process.returncode is None:
+            self._process.kill()
+
+    def reap(self) -> bool:
+        """Tell whether it has ended, without waiting."""
+        return self._process.poll() is not None
+
+    def close(self) -> None:
+        """Close the descriptor of one that has ended."""
+        self._lifeline.close()
+
+
+def read(text: str) -> Told | None:
+    """Return what a line tells, None for nonsense."""
+    word, *values = text.split(" ")
+    try:
+        return READERS[word](values)
+    except (KeyError, ValueError, IndexError):
+        return None
+
+
+def whole(values: list[str], count: int) -> Iterator[int]:
+    """Yield exactly `count` whole numbers that are no absurdity."""
+    if len(values) != count:
+        raise ValueError(values)
+    for value in values:
+        if len(value) > 18:
+            raise ValueError(value)
+        yield int(value)
+
+
+def read_started(values: list[str]) -> Started:
+    """Read that a worker has been started."""
+    pid, template = whole(values[:2], 2)
+    return Started(pid, template, values[2], " ".join(values[3:]))
+
+
+def read_over(values: list[str]) -> Over:
+    """Read the end of a worker; the system counts its peak in KiB, macOS in bytes."""
+    code, ended, peak = whole(values, 3)
+    return Over(code, ended, peak if sys.platform == "darwin" else peak << 10)
+
+
+READERS: Final[Mapping[str, Callable[[list[str]], Told]]] = {
+    orders.STARTED: read_started,
+    orders.FAILED: lambda values: Failed(" ".join(values)),
+    orders.CROSSED: lambda values: Crossed(*whole(values, 2)),
+    orders.BESIDE: lambda values: Beside(*whole(values, 2)),
+    orders.LEFT: lambda values: Left(tuple(whole(values, len(values)))),
+    orders.OVER: read_over,
+}

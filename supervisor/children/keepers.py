@@ -1,0 +1,127 @@
+"""The guardians of one supervisor: one for each child, used again, replaced when they are lost.
+
+free --start--> busy --over--> free
+                  |--unkillable--> abandoned: it waits for what cannot be ended, and serves no more
+                  `--its lifeline ends--> lost: what it kept is ours now, and is ended here
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from ipc.adopted import Orphanage
+from ipc.child import Command
+from ipc.keeper import Keeper
+from supervisor.loop import READ, Loop
+
+PASS_SECONDS = 0.002
+"""Between two looks at what a lost guardian left behind."""
+
+
+@dataclass(slots=True, eq=False)
+class Lost:
+    """A guardian that is no more, and the end of what it kept. `until` is when that is given up."""
+
+    keeper: Keeper
+    orphans: Orphanage
+    until: float
+    left: list[int] = field(default_factory=list)
+
+
+class Keepers:
+    """Guardians. All calls come from the loop thread.
+
+    Args:
+        limit: how many serve at once.
+        make: starts one; raises OSError.
+        marker: what the environment of all children carries.
+        heard: called when one has something to tell, or is gone.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        limit: int,
+        make: Callable[[], Keeper],
+        marker: str,
+        heard: Callable[[Keeper], None],
+    ) -> None:
+        self._loop = loop
+        self._limit = limit
+        self._make = make
+        self._marker = marker
+        self._heard = heard
+        self._serving: list[Keeper] = []
+        self._abandoned: list[Keeper] = []
+        self._lost: list[Lost] = []
+
+    def free(self, command: Command) -> Keeper | None:
+        """Return a guardian that keeps nothing, one with a template for `command` first; None: all are busy.
+
+        Raises:
+            OSError: a new one is needed, and cannot be started.
+        """
+        free = [one for one in self._serving if one.free]
+        for keeper in free:
+            if keeper.spec == command.start(keeper.pid):
+                return keeper
+        if len(self._serving) < self._limit:
+            keeper = self._make()
+            self._serving.append(keeper)
+            self._loop.watch(keeper.fileno(), READ, lambda _events: self._heard(keeper))
+            return keeper
+        return free[0] if free else None
+
+    def abandon(self, keeper: Keeper) -> None:
+        """Use one no more that keeps what cannot be ended; it stays the owner of that."""
+        if keeper in self._serving:
+            self._serving.remove(keeper)
+            self._abandoned.append(keeper)
+
+    def lose(self, keeper: Keeper, sessions: set[int], until: float) -> Lost | None:
+        """Take over from one whose lifeline has ended, once; `sessions` are its own and its children's.
+
+        `until` is how long that may take.
+        """
+        for ours in (self._serving, self._abandoned):
+            if keeper in ours:
+                ours.remove(keeper)
+                self._loop.unwatch(keeper.fileno())
+                keeper.put_down()
+                lost = Lost(keeper, Orphanage(self._marker, sessions), until)
+                self._lost.append(lost)
+                return lost
+        return None
+
+    def ended(self, now: float) -> Iterator[Lost]:
+        """Make a pass over what lost guardians left behind; yield those that are over with."""
+        live = {one.pid for one in (*self._serving, *self._abandoned)}
+        for lost in list(self._lost):
+            is_reaped = lost.keeper.reap()
+            try:
+                lost.left = lost.orphans.pass_once(live)
+            except OSError:  # not to be able to look is not to find nobody
+                is_reaped = False
+            if (is_reaped and not lost.left) or now >= lost.until:
+                self._lost.remove(lost)
+                lost.keeper.close()
+                yield lost
+
+    def next_pass(self, now: float) -> float | None:
+        """Return when `ended` should be asked again, None when nothing is lost."""
+        return now + PASS_SECONDS if self._lost else None
+
+    def alive(self) -> int:
+        """Return how many guardians are not reaped, or have left something behind."""
+        return len(self._serving) + len(self._abandoned) + len(self._lost)
+
+    def let_go(self) -> None:
+        """Have all of them end what they keep, and leave."""
+        for keeper in (*self._serving, *self._abandoned):
+            keeper.let_go()
+
+    def put_down(self) -> None:
+        """Kill those that have not left by now, and give up on what they kept."""
+        for keeper in (*self._serving, *self._abandoned, *(lost.keeper for lost in self._lost)):
+            keeper.put_down()
+            self._loop.unwatch(keeper.fileno())
+            keeper.close()

@@ -1,0 +1,165 @@
+"""Children that attack the wire: the attempt ends with its reason, whoever works beside it notices nothing."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from supervisor import events
+from supervisor.run.serve import serve
+from tests.supervisor import hostile
+from tests.supervisor.serving import House
+
+HOSTILE = str(Path(hostile.__file__))
+
+MiB = 1 << 20
+
+DONE = ("done", None)
+DIED = ("died", "died")
+HUNG_UP = ("died", "hung_up")
+LATE = ("timed_out", "batch_deadline")
+LIMITS: dict[tuple[str, str | None], dict[str, float]] = {LATE: {"batch_deadline": 1.0}}
+
+
+def refused(code: str) -> tuple[str, str]:
+    return "failed", code
+
+
+ENDS = {
+    "batch 0": refused("order"),
+    "batch 1 again": refused("order"),
+    "batch 3 before batch 2": refused("order"),
+    "the last number there is": refused("order"),
+    "done after no batch": refused("order"),
+    "done after the last number there is": refused("order"),
+    "failed after batches that were never sent": refused("order"),
+    "a header of more rows": refused("row_type"),
+    "a header of fewer rows": refused("row_type"),
+    "a header of endless rows": refused("rows"),
+    "a header of more columns": refused("row_type"),
+    "a header of endless columns": refused("row_type"),
+    "a header of bytes where text is": refused("row_type"),
+    "a header of names for other columns": refused("row_type"),
+    "rows that are a map": refused("row_type"),
+    "rows that nest": refused("row_type"),
+    "a million tiny batches": refused("credit"),
+    "a million tiny reads": refused("order"),
+    "a million starts": refused("order"),
+    "batches outside of its credit": refused("credit"),
+    "answers that it never reads": refused("unread"),
+    "half a batch and silence": LATE,
+    "half a batch and death": DIED,
+    "half a length and silence": LATE,
+    "a length and silence": LATE,
+    "garbage after done": DONE,
+    "two dones": DONE,
+    "failed after done": DONE,
+    "batches after done": DONE,
+    "shut for writing": HUNG_UP,
+    "shut for reading": LATE,
+    "shut both ways": HUNG_UP,
+    "another socket in its place": HUNG_UP,
+    "an urgent byte": DONE,
+    "descriptors sent along": DONE,
+    "one byte at a time": DONE,
+}
+"""What a child does to the wire -> how its attempt ends, and with which code."""
+
+LANDED = {
+    "batches outside of its credit": 2,
+    "half a batch and silence": 2,
+    "half a batch and death": 2,
+    "an urgent byte": 2,
+    "descriptors sent along": 6,
+    "one byte at a time": 3,
+}
+"""Whole batches that came before the harm; one in all other cases."""
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    return House(tmp_path, app=HOSTILE)
+
+
+class Meeting:
+    """A hostile job, one that works beside it, and a quick one after it, on two slots."""
+
+    def __init__(self, house: House, deed: str, **options: Any) -> None:
+        self.house = house
+        paths = {name: str(house.settings.folder / name) for name in ("beside", "over")}
+        self.job = house.enqueue("hostile", paths | {"deed": deed}, **options)
+        self.beside = house.enqueue("bystander", paths)
+        self.after = house.enqueue("quick")
+        self._over = Path(paths["over"])
+        self.grown = 0
+
+    def report(self, event: events.Event) -> None:
+        self.house.events.append(event)
+        if isinstance(event, events.AttemptEnded) and event.job == self.after:
+            self._over.touch()
+
+    def take_place(self) -> dict[str, Any]:
+        """Serve until all three are over, check the other two, and return the hostile attempt."""
+        before = descriptors()
+        house = self.house
+        with Peak() as peak:
+            served = serve(house.application, house.settings, until_idle=True, report=self.report)
+        self.grown = peak.grown
+        assert served.ended == "idle"
+        assert descriptors() == before
+        with pytest.raises(ChildProcessError):
+            os.waitpid(-1, os.WNOHANG)
+        self.check_others()
+        (attempt,) = house.attempts(self.job)
+        return attempt
+
+    def check_others(self) -> None:
+        for job in (self.beside, self.after):
+            (attempt,) = self.house.attempts(job)
+            assert (attempt["outcome"], attempt["kill"]) == ("done", None)
+        rows = self.house.items(self.beside)
+        assert [n for n, _ in rows] == list(range(len(rows))), "each row once, in order"
+        assert len(self.house.items(self.after)) == 3
+
+
+class Peak:
+    """How far this process's memory rose above where it was, as the kernel counts it."""
+
+    grown = 0
+
+    def __enter__(self) -> "Peak":
+        Path("/proc/self/clear_refs").write_text("5")
+        self._before = held("VmRSS")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.grown = held("VmHWM") - self._before
+
+
+def held(which: str) -> int:
+    """Return VmRSS or VmHWM, the most there was since that was last asked for anew, in bytes."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) << 10 for line in lines if line.startswith(which))
+
+
+def descriptors() -> dict[str, str]:
+    """What this process, in which the supervisor runs, has open."""
+    found = {}
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            found[name] = os.readlink(f"/proc/self/fd/{name}")
+        except FileNotFoundError:  # the folder that was being read
+            continue
+    return found
+
+
+@pytest.mark.parametrize("deed", hostile.DEEDS)
+def test_whatever_a_child_does_to_the_wire_its_attempt_ends_with_its_reason(house: House, deed: str) -> None:
+    """C150, C151, C155, K2, K3, FIELD A3, FIELD D1: and what had come in whole before the harm has landed."""
+    meeting = Meeting(house, deed, **LIMITS.get(ENDS[deed], {}))
+    attempt = meeting.take_place()
+    print("GROWN", deed, meeting.grown / 1e6)
+    assert (attempt["outcome"], attempt["error_code"]) == ENDS[deed]
+    assert [n for n, _ in house.items(meeting.job)] == list(range(LANDED.get(deed, 1)))
+    assert meeting.grown < 64 * MiB
