@@ -2,9 +2,9 @@
 
 import sys
 
-from benchmarks import enqueue, growth, kill, land, memory, wal
+from benchmarks import enqueue, growth, kill, land, memory, spawn, wal
 
-BENCHMARKS = {"land": land.run, "memory": memory.run, "kill": kill.run}
+BENCHMARKS = {"land": land.run, "memory": memory.run, "kill": kill.run, "spawn": spawn.run}
 SIZED = {"growth": growth.run, "wal": wal.run, "enqueue": enqueue.run}
 """Take a number: of jobs, of seconds that a reader holds its snapshot, of jobs for each process."""
 

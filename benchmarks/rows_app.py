@@ -45,6 +45,13 @@ def small(job: Job[dict[str, Any]], ctx: Context) -> Iterator[Row]:
     yield 0, "small", 0.5, job.id
 
 
+@app.lane("small_cold", keep_done=3600, spawn="cold")
+def small_cold(job: Job[dict[str, Any]], ctx: Context) -> Iterator[Row]:
+    """Yield the same row, in a child that was not forked."""
+    yield 0, "small", 0.5, job.id
+
+
+@small_cold.lander
 @small.lander
 def overwrite(db: Landing, job: Job[dict[str, Any]], rows: Rows[Row]) -> None:
     """Write it over the last one."""
