@@ -32,7 +32,7 @@ MESSAGE_LINES: Final = 20
 MESSAGE_LINE: Final = 1000
 WORLD: Final = 300
 """Characters of the line about an attempt's world."""
-WELL: Final = frozenset({Outcome.DONE, Outcome.SKIPPED, Outcome.YIELDED})
+BLAMELESS: Final = frozenset({Outcome.DONE, Outcome.SKIPPED, Outcome.YIELDED, Outcome.INTERRUPTED})
 
 
 def last_words(job: int, attempt: dict[str, Any], *, full: bool) -> Iterator[str]:
@@ -55,9 +55,9 @@ def last_words(job: int, attempt: dict[str, Any], *, full: bool) -> Iterator[str
 
 
 def surroundings(attempt: dict[str, Any]) -> Iterator[str]:
-    """Yield what was on, where it is worth a line: it did not end well, or something was asked for."""
+    """Yield what was on, where it is worth a line: something went wrong, or something was asked for."""
     found = attempt["world"] or {}
-    if attempt["outcome"] in WELL and world.is_plain(found):
+    if attempt["outcome"] in BLAMELESS and world.is_plain(found):
         return
     if words := world.in_words(found):
         yield f"world    {short(words, WORLD)}"

@@ -4,7 +4,6 @@ Liveness is the kernel's word (the lock) and the lock file's age, which the loop
 at least once a second; a slow lander never reads as a dead supervisor (CONTRACTS K10).
 """
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,9 +11,7 @@ from landing import views
 from landing.snapshot import snapshot, store_size
 from policies.job import MICROS
 from supervisor import sensors
-from supervisor.holder import exists
 from supervisor.lock import is_live, last_sign_of_life
-from supervisor.told import kills
 from supervisor.told.reasons import in_words, why_queued
 
 if TYPE_CHECKING:
@@ -141,14 +138,18 @@ def last_failed(db: "Connection") -> list[dict[str, Any]]:
 
 
 def survivors(db: "Connection", since: int) -> list[dict[str, Any]]:
-    """Return the jobs of which a process outlived its kill since `since`, and still lives."""
-    found = [(row["id"], living(row["kill"])) for row in views.survivors(db, since)]
-    return [{"id": job, "pids": pids} for job, pids in found if pids]
+    """Return the jobs of which a process outlived its kill since `since`, and still lives, each in words."""
+    if not (rows := views.survivors(db, since)):
+        return []
+    from supervisor.holder import exists  # noqa: PLC0415 - nearly every status does without
+    from supervisor.told.kills import pids, with_survivors  # noqa: PLC0415 - likewise; it loads dataclasses
 
-
-def living(kill: Mapping[str, Any] | None) -> list[int]:
-    """Return which survivors of a kill are still there."""
-    return [pid for pid in kills.pids(kill) if exists(pid)]
+    found = [(row["id"], [pid for pid in pids(row["kill"]) if exists(pid)]) for row in rows]
+    return [
+        {"id": job, "pids": left, "text": with_survivors(f"#{job} was killed", {"survivors": left})}
+        for job, left in found
+        if left
+    ]
 
 
 def landed(running: list[dict[str, Any]]) -> dict[str, int]:
@@ -176,10 +177,7 @@ def complaints(facts: dict[str, Any]) -> list[str]:
         found.append(f"run {who['run']} died; the next one recovers")
     elif who["state"] == "down" and undone:
         found.append(f"no supervisor runs, {undone:,} unfinished")
-    found += [
-        kills.with_survivors(f"#{job['id']} was killed", {"survivors": job["pids"]})
-        for job in facts["survivors"]
-    ]
+    found += [job["text"] for job in facts["survivors"]]
     if facts["wal_mb"] > WAL_MB:
         found.append(
             f"the WAL has grown to {facts['wal_mb']:g} MB: some process keeps an old snapshot of the store;"

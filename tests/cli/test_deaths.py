@@ -240,8 +240,9 @@ def test_a_kill_that_left_somebody_alive_is_loud_everywhere(desk: Desk, outcome:
             "batch_deadline 120 s + 5 s grace, not all gone 5.0 s later; 1 process ended, 1 survivor"
         )
     facts = status(desk.stand.home)
-    assert facts["survivors"] == [{"id": 1, "pids": [pid]}]
-    assert f"#1 was killed, {survivors} {WHY}" in facts["reasons"]
+    alert = f"#1 was killed, {survivors} {WHY}"
+    assert facts["survivors"] == [{"id": 1, "pids": [pid], "text": alert}]
+    assert alert in facts["reasons"]
 
 
 def test_a_survivor_that_has_gone_since_is_no_complaint(desk: Desk) -> None:
@@ -282,10 +283,18 @@ def test_a_stop_is_told_with_what_it_ended(desk: Desk) -> None:
     )
 
 
-def test_the_world_has_a_line_where_something_was_asked_for_or_it_did_not_end_well(desk: Desk) -> None:
+@pytest.mark.parametrize(
+    "outcome", [Outcome.DONE, Outcome.SKIPPED, Outcome.YIELDED, Outcome.INTERRUPTED], ids=str
+)
+def test_a_plain_world_in_which_nothing_went_wrong_is_not_worth_a_line(desk: Desk, outcome: Outcome) -> None:
+    """C157."""
+    told = desk.end(Report(outcome=outcome, world=PLAIN))
+    assert told.show[2].startswith("  1 ")
+    assert told.named("world") is None
+
+
+def test_the_world_has_a_line_where_something_was_asked_for_or_went_wrong(desk: Desk) -> None:
     """C157, U40: what was on, per attempt."""
-    assert desk.end(Report(outcome=Outcome.DONE, world=PLAIN)).named("world") is None
-    assert desk.end(Report(outcome=Outcome.SKIPPED, world=PLAIN)).named("world") is None
     asked = PLAIN | {
         "shield": "landlock 7: store, signals",
         "network": "sealed",

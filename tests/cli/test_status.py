@@ -19,7 +19,7 @@ from supervisor.lock import SupervisorLock
 from supervisor.told.status import complaints, status, supervisor_facts
 from tests.cli.shell import Shell
 
-HEAVY = {"msgspec", "rich", "rich_click", "click", "tenacity", "cloudpickle"}
+HEAVY = {"msgspec", "rich", "rich_click", "click", "tenacity", "cloudpickle", "dataclasses", "inspect"}
 LOADED = (
     "import sys; from supervisor.cli import main; code = main({words!r}); print(code, *sorted(sys.modules))"
 )
