@@ -16,6 +16,8 @@ from ipc.messages import Said
 
 MESSAGE_LIMIT: Final = 1000
 TRACEBACK_LIMIT: Final = 16 << 10
+LINE_LIMIT: Final = 300
+"""Characters of a source line, or of a name in a frame, that are shown."""
 FIRST_FRAMES: Final = 10
 LAST_FRAMES: Final = 40
 CHAIN_LIMIT: Final = 5
@@ -145,12 +147,12 @@ def is_ours(trace: TracebackType) -> bool:
 
 
 def frame_text(frame: FrameType, line: int) -> str:
-    """Return one frame as Python prints it: file, line, function, source."""
+    """Return one frame as Python prints it: file, line, function, source; long names and lines are cut."""
     code = frame.f_code
-    source = getline(code.co_filename, line).strip()
-    return f'  File "{code.co_filename}", line {line}, in {code.co_qualname}\n' + (
-        f"    {source}\n" if source else ""
-    )
+    file, name = code.co_filename[-LINE_LIMIT:], code.co_qualname[:LINE_LIMIT]
+    source = getline(code.co_filename, line).strip()[:LINE_LIMIT]
+    text = f'  File "{file}", line {line}, in {name}\n' + (f"    {source}\n" if source else "")
+    return encodable(text)
 
 
 def encodable(text: str) -> str:

@@ -123,7 +123,7 @@ class Channel:
     def receive(self, budget: int) -> Received:
         """Read at most `budget` bytes of what is there and decode every complete frame.
 
-        Less is read when messages of a MiB are whole; what is left wakes the next wait.
+        It ends early once it has whole messages of a MiB; what is left wakes the next wait.
         """
         messages: list[Up] = []
         nbytes, weight, closed = 0, 0, False
@@ -164,10 +164,10 @@ class Channel:
 
 
 class Pipe:
-    """The child's end; blocks. One thread uses it.
+    """The child's end; blocks, even when user code took the descriptor out of that mode. One thread uses it.
 
     Args:
-        fd: a descriptor of one end of an AF_UNIX stream pair, in blocking mode.
+        fd: a descriptor of one end of an AF_UNIX stream pair.
 
     Attributes:
         closed: the supervisor is gone; what it sent before may still be received.
@@ -179,6 +179,7 @@ class Pipe:
         self._inbox: deque[Down] = deque()
         self._readable = select.poll()
         self._readable.register(fd, select.POLLIN)
+        self._cut_off = False
         self.closed = False
 
     def recv(self) -> Down | None:
@@ -204,9 +205,11 @@ class Pipe:
                 `NOTHING`: rows go out from where they lie, without being copied.
 
         Raises:
-            ChannelClosed: the supervisor is gone.
+            ChannelClosed: the supervisor is gone, or an earlier frame was cut off, which nothing may follow.
             ProtocolError: with code "frame_length" when the message is larger than a frame.
         """
+        if self._cut_off:
+            raise ChannelClosed("a frame was cut off")
         body: bytes | memoryview = encoder.encode(message)
         if tail:
             body = memoryview(body)[:-1]
@@ -217,10 +220,16 @@ class Pipe:
         except (BrokenPipeError, ConnectionResetError) as error:
             self.closed = True
             raise ChannelClosed("the supervisor has closed its end") from error
+        except BaseException:  # also what a signal handler of the user's raises, at any byte
+            self._cut_off = True
+            raise
 
     def _read(self) -> None:
         try:
             chunk = os.read(self._fd, PIECE)
+        except BlockingIOError:
+            self._readable.poll()
+            return
         except ConnectionResetError:
             chunk = b""
         self.closed = not chunk
@@ -252,11 +261,22 @@ def decode(body: bytes | bytearray, decoder: Decoder[Message]) -> Message:
 
 
 def write_all(fd: int, parts: Sequence[bytes | memoryview]) -> int:
-    """Write all of `parts` to a blocking descriptor; return how many bytes that was."""
+    """Write all of `parts`, waiting for room; return how many bytes that was."""
     total = sum(map(len, parts))
-    written = os.writev(fd, parts)
+    written = write(fd, parts)
     if written < total:
         rest = memoryview(b"".join(parts))
         while written < total:
-            written += os.write(fd, rest[written:])
+            written += write(fd, [rest[written:]])
     return total
+
+
+def write(fd: int, parts: Sequence[bytes | memoryview]) -> int:
+    """Write what fits; wait for room where the descriptor does not, and return 0."""
+    try:
+        return os.writev(fd, parts)
+    except BlockingIOError:
+        room = select.poll()
+        room.register(fd, select.POLLOUT)
+        room.poll()
+        return 0

@@ -273,6 +273,60 @@ def test_a_write_that_a_signal_interrupts_goes_on_where_it_was(ends):
     assert seen == b"".join(parts)
 
 
+def test_a_child_whose_descriptor_no_longer_blocks_still_waits(ends):
+    """C154: user code may have changed it; half a frame would be all that comes of the next large one."""
+    channel, pipe, theirs = ends
+    theirs.setblocking(False)
+    heard = []
+    listener = threading.Thread(target=lambda: heard.append(pipe.recv()))
+    listener.start()
+    channel.send(Ack(1))
+    listener.join()
+    rows = bytes(FRAME_LIMIT - 1000)
+    tail = (b"\xc6" + len(rows).to_bytes(4, "big"), rows)
+    sender = threading.Thread(target=lambda: [pipe.send(batch(NOTHING), tail), pipe.send(Done(1))])
+    sender.start()
+    while Done(1) not in heard:
+        select.select([channel], [], [], 10)
+        received = channel.receive(PIECE)
+        assert received.error is None
+        heard += received.messages
+    sender.join()
+    assert heard == [Ack(1), batch(Raw(b"".join(tail))), Done(1)]
+
+
+def test_nothing_follows_a_frame_that_an_exception_cut_off(ends):
+    """C150: the bytes that are missing would be taken from the next frame, and land in a row."""
+    channel, pipe, theirs = ends
+    main = threading.get_ident()
+
+    def interrupt(_number, _frame):
+        raise LookupError("a signal handler of the user's")
+
+    def interrupt_when_full():
+        full = select.poll()
+        full.register(theirs, select.POLLOUT)
+        while full.poll(0):
+            pass
+        signal.pthread_kill(main, signal.SIGUSR1)
+
+    old = signal.signal(signal.SIGUSR1, interrupt)
+    other = threading.Thread(target=interrupt_when_full)
+    other.start()
+    try:
+        with pytest.raises(LookupError):
+            pipe.send(batch(NOTHING), (b"\xc6\x00\x40\x00\x00", bytes(4 << 20)))
+    finally:
+        other.join()
+        signal.signal(signal.SIGUSR1, old)
+    with pytest.raises(ChannelClosed):
+        pipe.send(Done(1))
+    theirs.close()
+    received = channel.receive(BUDGET)
+    assert (received.messages, received.error, received.closed) == ([], None, True)
+    assert received.torn > 0
+
+
 def test_descriptors_above_1024_work():
     """C154: no select() inside."""
     import resource

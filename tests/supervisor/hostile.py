@@ -1,8 +1,9 @@
-"""An application whose children mean harm: each deed breaks the wire, or the descriptors under it, in its own way."""
+"""An application whose children mean harm: each deed breaks the wire in its own way."""
 
 import os
 import signal
 import socket
+import stat
 import time
 from array import array
 from collections.abc import Callable, Iterator
@@ -10,8 +11,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from msgspec import Raw
 from msgspec.msgpack import encode
 
+from ipc.messages import Read
 from supervisor import App, Context, Job, Landing, Rows
 
 app = App("hostile")
@@ -56,7 +59,13 @@ def frame(*fields: Any) -> bytes:
 
 
 def batch(seq: int, rows: Any, **header: Any) -> bytes:
-    fields = {"count": len(rows), "width": 2, "blobs": [], "keys": None, "point": NO_POINT}
+    fields = {
+        "count": 1 if isinstance(rows, Raw) else len(rows),
+        "width": 2,
+        "blobs": [],
+        "keys": None,
+        "point": NO_POINT,
+    }
     fields |= {"done": None, "total": None, "spent": 0} | header
     return frame("batch", seq, *fields.values(), rows)
 
@@ -76,9 +85,9 @@ def die(wire: Wire) -> None:
 
 def swap_its_channel(wire: Wire) -> None:
     """Talk to itself from now on: the supervisor sees the end of the stream, the worker sees nothing."""
-    _ours, theirs = socket.socketpair()
-    _ours.detach()
-    os.dup2(theirs.fileno(), wire.fd)
+    one, other = socket.socketpair()
+    one.detach()  # stays open, so that writing goes on working
+    os.dup2(other.fileno(), wire.fd)
     wire.say("done", 1, None, 0)
 
 
@@ -150,10 +159,23 @@ DEEDS: dict[str, Deed] = {
         wire.write(b"".join(batch(seq, []) for seq in range(first, first + 1000)))
         for first in range(2, 1_000_002, 1000)
     ],
-    "a million tiny reads": lambda wire: [wire.write(frame("read", 1, "large", {}) * 1000) for _ in range(1000)],
+    "a million tiny reads": lambda wire: [
+        wire.write(frame("read", 1, "large", {}) * 1000) for _ in range(1000)
+    ],
     "a million starts": lambda wire: [wire.write(frame("started") * 1000) for _ in range(1000)],
     "batches outside of its credit": outside_of_its_credit,
     "answers that it never reads": leave_answers_unread,
+    # messages that would take far more memory than they have bytes
+    "a ready of a million kinds": lambda wire: wire.say("ready", 1, ["ab"] * 2_000_000),
+    "a failed of a million bases": lambda wire: wire.say(
+        "failed", 1, "fail", "", "T", "m", "", ["ab"] * 2_000_000
+    ),
+    "a tag of half a frame": lambda wire: wire.say("\U0001f600" * MiB),
+    "a tag that can be decoded": lambda wire: wire.say("\U0001f600" * 100_000),
+    "a read of a million arguments": lambda wire: wire.say(
+        "read", 1, "large", dict.fromkeys(range(1_000_000))
+    ),
+    "rows nested without end": lambda wire: wire.write(batch(2, Raw(b"\x91" * MiB))),
     # frames that never end
     "half a batch and silence": half_a_batch,
     "half a batch and death": die,
@@ -165,6 +187,7 @@ DEEDS: dict[str, Deed] = {
     "failed after done": lambda wire: wire.write(
         frame("done", 1, '"kept"', 0) + frame("failed", 1, "fail", "", "T", "m")
     ),
+    "silence after done": lambda wire: wire.say("done", 1, '"kept"', 0),
     "batches after done": lambda wire: wire.write(
         frame("done", 1, '"kept"', 0) + batch(2, [row(1)]) + batch(3, [row(2)])
     ),
@@ -206,6 +229,65 @@ def hostile(job: Jobs, ctx: Context) -> Pairs:
     if job.payload["deed"] not in HAS_SAID_DONE:
         time.sleep(3600)
     yield 1, "too late"
+
+
+@app.lane("unblocked", batch_deadline=20, grace=0.3, max_attempts=1)
+def unblocked(job: Jobs, ctx: Context) -> Pairs:
+    """Have the worker go on over a channel that takes only as much as there is room for."""
+    yield 0, "before"
+    os.set_blocking(Wire(ctx).fd, False)
+    yield from ((n, "x" * MiB) for n in range(1, 40))
+
+
+@app.lane("closes", batch_deadline=20, grace=0.3, max_attempts=1)
+def closes(job: Jobs, ctx: Context) -> Pairs:
+    """Close one descriptor, whatever it is, and go on working."""
+    fd = job.payload["fd"]
+    yield 0, "channel" if fd == Wire(ctx).fd else "another"
+    with suppress(OSError):
+        os.close(fd)
+    yield 1, "after"
+
+
+@app.lane("looks", batch_deadline=20, max_attempts=1)
+def looks(job: Jobs, ctx: Context) -> Pairs:
+    """Tell what it has open, but for devices, while another does the same."""
+    Path(job.payload["mine"]).touch()
+    wait_for(job.payload["other"])
+    for fd in map(int, os.listdir("/dev/fd")):
+        with suppress(OSError):  # the folder that was being read
+            facts = os.fstat(fd)
+            if not stat.S_ISCHR(facts.st_mode) and not stat.S_ISDIR(facts.st_mode):
+                yield stat.S_ISSOCK(facts.st_mode), f"{facts.st_dev} {facts.st_ino}"
+
+
+ARGUMENTS = {
+    "nothing": b"\xc0",
+    "a list": b"\x91\xa3job",
+    "a number for a name": b"\x81\x01\x02",
+    "names that are none of it": b"\x82\xa3job\x01\xa5other\x02",
+    "its own first parameter": b"\x82\xa3job\x01\xa2db\x02",
+    "a name that is no text": b"\x81\xa3\xff\xff\xff\x01",
+    "text that is none": b"\x81\xa3job\xa1\xff",
+    "a map that is a key": b"\x81\xa3job\x81\x80\x01",
+    "an extension": b"\x81\xa3job\xd4\x05x",
+    "a time that never was": b"\x81\xa3job\xd7\xff" + b"\xff" * 8,
+    "a number over 64 bits of SQLite": b"\x81\xa3job\xcf" + b"\xff" * 8,
+    "lists without end": b"\x81\xa3job" + b"\x91" * 900 + b"\xc0",
+    "too many": b"\x81\xa3job\xdd\0\1\0\0" + b"\x90" * 65536,
+    "a verb that is none": b"\x80",
+}
+"""Arguments of a read that takes one, `job`, as they stand in the frame."""
+
+
+@app.lane("asks", batch_deadline=20, max_attempts=1)
+def asks(job: Jobs, ctx: Context) -> Pairs:
+    """Ask with arguments of any nature; tell the answers."""
+    line = Wire(ctx).line
+    for n, (name, packed) in enumerate(ARGUMENTS.items()):
+        reply = line.ask(Read(n, "__init__" if name == "a verb that is none" else "landed", Raw(packed)))
+        yield n, reply.error or "it was answered"
+    yield len(ARGUMENTS), f"landed: {ctx.read(landed, job=job.id)}"
 
 
 def wait_for(path: str) -> None:

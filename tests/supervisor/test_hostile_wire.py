@@ -1,4 +1,4 @@
-"""Children that attack the wire: the attempt ends with its reason, whoever works beside it notices nothing."""
+"""Children that attack the wire: the attempt ends with its reason, others notice nothing."""
 
 import os
 from pathlib import Path
@@ -48,6 +48,12 @@ ENDS = {
     "a million starts": refused("order"),
     "batches outside of its credit": refused("credit"),
     "answers that it never reads": refused("unread"),
+    "a ready of a million kinds": refused("message"),
+    "a failed of a million bases": refused("message"),
+    "a tag of half a frame": refused("message"),
+    "a tag that can be decoded": refused("message"),
+    "a read of a million arguments": LATE,
+    "rows nested without end": refused("message"),
     "half a batch and silence": LATE,
     "half a batch and death": DIED,
     "half a length and silence": LATE,
@@ -56,6 +62,7 @@ ENDS = {
     "two dones": DONE,
     "failed after done": DONE,
     "batches after done": DONE,
+    "silence after done": DONE,
     "shut for writing": HUNG_UP,
     "shut for reading": LATE,
     "shut both ways": HUNG_UP,
@@ -75,6 +82,9 @@ LANDED = {
     "one byte at a time": 3,
 }
 """Whole batches that came before the harm; one in all other cases."""
+
+KEPT = {deed: '"kept"' for deed in ENDS if deed.endswith((" after done", " dones"))}
+"""Results: the first last word counts."""
 
 
 @pytest.fixture
@@ -156,10 +166,57 @@ def descriptors() -> dict[str, str]:
 
 @pytest.mark.parametrize("deed", hostile.DEEDS)
 def test_whatever_a_child_does_to_the_wire_its_attempt_ends_with_its_reason(house: House, deed: str) -> None:
-    """C150, C151, C155, K2, K3, FIELD A3, FIELD D1: and what had come in whole before the harm has landed."""
+    """C150, C151, C155, C161, K2, K3, FIELD A3, FIELD D1: what came in whole before the harm has landed."""
     meeting = Meeting(house, deed, **LIMITS.get(ENDS[deed], {}))
     attempt = meeting.take_place()
-    print("GROWN", deed, meeting.grown / 1e6)
     assert (attempt["outcome"], attempt["error_code"]) == ENDS[deed]
     assert [n for n, _ in house.items(meeting.job)] == list(range(LANDED.get(deed, 1)))
+    assert house.job(meeting.job)["result"] == KEPT.get(deed)
+    assert len((attempt["error"] or {}).get("message", "")) <= 300
     assert meeting.grown < 64 * MiB
+
+
+def test_a_child_may_close_any_of_its_descriptors_and_only_its_channel_costs_it_the_job(house: House) -> None:
+    """C155, C161, FIELD A3: all from 0 on, one after another, beside each other."""
+    before = descriptors()
+    jobs = [house.enqueue("closes", {"fd": fd}) for fd in range(12)]
+    assert house.serve().ended == "idle"
+    assert descriptors() == before
+    ends = {}
+    for job in jobs:
+        (attempt,) = house.attempts(job)
+        (_, what), *rest = house.items(job)
+        ends.setdefault(what, set()).add((attempt["outcome"], len(rest)))
+    assert ends == {"another": {("done", 1)}, "channel": {("died", 0)}}
+
+
+def test_a_channel_that_no_longer_blocks_loses_nothing(house: House) -> None:
+    """C154: more rows than any socket holds, each larger than it."""
+    job = house.enqueue("unblocked")
+    assert house.serve().ended == "idle"
+    assert house.job(job)["state"] == "done"
+    assert [n for n, _ in house.items(job)] == list(range(40))
+
+
+def test_a_child_has_no_descriptor_of_a_sibling(house: House) -> None:
+    """FIELD B9: nothing through which it could speak for another, or hear that another has ended."""
+    paths = [str(house.settings.folder / name) for name in "ab"]
+    jobs = [
+        house.enqueue("looks", {"mine": mine, "other": other}) for mine, other in (paths, reversed(paths))
+    ]
+    house.serve()
+    mine, other = ({what for _, what in house.items(job)} for job in jobs)
+    assert mine
+    assert mine.isdisjoint(other)
+    assert [sum(is_socket for is_socket, _ in house.items(job)) for job in jobs] == [1, 1]
+
+
+def test_arguments_of_any_nature_are_refused_in_words(house: House) -> None:
+    """C127, C153: and a read that is asked properly after them is answered."""
+    job = house.enqueue("asks")
+    house.serve()
+    *refusals, last = [text for _, text in house.items(job)]
+    said = dict(zip(hostile.ARGUMENTS, refusals, strict=True))
+    assert {name for name, text in said.items() if text == "it was answered"} == set()
+    assert last.startswith("landed: ")
+    assert house.job(job)["state"] == "done"

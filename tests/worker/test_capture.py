@@ -1,10 +1,12 @@
 """Exceptions of any nature become bounded text, and none of their code runs (SPEC B51-B58, U22)."""
 
+import linecache
 import sys
+from pathlib import Path
 
 import pytest
 
-from ipc.capture import capture
+from ipc.capture import capture, frames_of
 from ipc.endings import Ending, Fail, Retry, Skip
 from ipc.messages import Batch, Done, Failed, encoder, up_decoder
 
@@ -323,3 +325,13 @@ def test_a_half_that_cleans_up_is_closed_before_the_next_job(spawn):
     assert said[-1].code == "row_type"
     assert all(one.point.mark is None for one in said if isinstance(one, Batch))
     assert worker.job("log")[-1] == Done(0, '{"log":["closed"]}')
+
+
+def test_a_frame_with_an_endless_source_line_is_cut(tmp_path: Path) -> None:
+    """C155: generated code is one line, and its traceback must fit the message that carries it."""
+    line, source = f"nothing  # {'long' * 60_000}", str(tmp_path / "generated.py")
+    linecache.cache[source] = (1, None, [line], source)
+    with pytest.raises(NameError) as caught:
+        exec(compile(line, source, "exec"), {})
+    assert "nothing  # long" in frames_of(caught.value)
+    assert len(frames_of(caught.value)) < 4000
