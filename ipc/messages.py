@@ -44,6 +44,10 @@ MARK_LIMIT: Final = 16 << 10
 KINDS_LIMIT: Final = 4000
 """Kinds in one application: a frame of short names would take twenty times its bytes once decoded."""
 
+SOURCE_BYTES: Final = 16
+SOURCES_LIMIT: Final = 1000
+"""Files of an application that a child tells, so many bytes for each (see `ipc.sources`)."""
+
 PLAIN_LIMIT: Final = 512 << 10
 """Bytes in a message beside the `Raw` field at its end. A decoded character may take four bytes, and the
 codec measures text only when it has it, then quotes it: a frame of text took up to 14 times its bytes."""
@@ -107,10 +111,14 @@ class Stop(Message, frozen=True, tag="stop"):
 
 
 class Ready(Message, frozen=True, tag="ready"):
-    """The application is loaded and this child waits for `Run`."""
+    """The application is loaded and this child waits for `Run`.
+
+    `sources` are the files that it was loaded from, as `ipc.sources` packs them.
+    """
 
     pid: int
     kinds: Annotated[list[Name], Meta(max_length=KINDS_LIMIT)]
+    sources: Annotated[bytes, Meta(max_length=SOURCES_LIMIT * SOURCE_BYTES)] = b""
 
 
 class Started(Message, frozen=True, tag="started"):

@@ -14,6 +14,7 @@ from ipc.appspec import load_app, search_last, split_spec
 from ipc.errors import AppError
 from landing.jobs import Register
 from policies.options import Options, Spawn
+from supervisor import machine
 from supervisor.api import App, Lane, Read
 from supervisor.errors import ApplicationRefused
 from supervisor.settings.values import Settings, options_for
@@ -59,7 +60,10 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class LoadedKind:
-    """A kind that can run here, with its two halves and the reads of its application."""
+    """A kind that can run here, with its two halves and the reads of its application.
+
+    `closed` are the names of the store's folder, where a shield closes it to the kind's children.
+    """
 
     kind: str
     lane: Lane[Any, Any]
@@ -67,6 +71,7 @@ class LoadedKind:
     options: Options
     profile: Profile
     reads: Mapping[str, Read]
+    closed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +154,8 @@ def checked(apps: tuple[LoadedApp, ...], settings: Settings) -> Application:
     """Put loaded applications together.
 
     Raises:
-        ApplicationRefused: a name or a kind that two of them have, or a lane that cannot run.
+        ApplicationRefused: a name or a kind that two of them have, a lane that cannot run, or a
+            shield that cannot be had here.
     """
     complaints = same_names(apps)
     kinds: dict[str, LoadedKind] = {}
@@ -165,6 +171,7 @@ def checked(apps: tuple[LoadedApp, ...], settings: Settings) -> Application:
                 )
             else:
                 kinds[kind] = loaded_kind(loaded, lane, lane.land, settings)
+    complaints += unshielded(kinds)
     if complaints:
         raise ApplicationRefused(complaints)
     return Application(apps, kinds)
@@ -184,7 +191,20 @@ def loaded_kind(loaded: LoadedApp, lane: Lane[Any, Any], lander: Lander, setting
     """Give a lane its limits and the profile of the children that may run it."""
     options = options_for(lane, settings)
     profile = profile_for(loaded.spec, options)
-    return LoadedKind(lane.kind, lane, lander, options, profile, loaded.app.reads)
+    homes = (settings.home, settings.home.resolve()) if options.shield else ()
+    closed = tuple(dict.fromkeys(map(str, homes)))
+    return LoadedKind(lane.kind, lane, lander, options, profile, loaded.app.reads, closed)
+
+
+def unshielded(kinds: Mapping[str, LoadedKind]) -> Iterator[str]:
+    """Complain about kinds that want a shield where there is none: they must not run without it."""
+    wanted = sorted(kind for kind, one in kinds.items() if one.options.shield)
+    if wanted and not machine.shield():
+        names = ", ".join(map(repr, wanted))
+        yield (
+            f"{f'kind {names} has' if len(wanted) == 1 else f'kinds {names} have'} shield = true,"
+            f" and {machine.NO_SHIELD}; run elsewhere, or set shield = false"
+        )
 
 
 def profile_for(spec: str, options: Options) -> Profile:

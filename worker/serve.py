@@ -20,7 +20,7 @@ from ipc.messages import Done, Failed, Ready, Run, Started, Stop, Up
 from worker.attempt import Attempt
 from worker.context import Job
 from worker.limits import limit_cpu
-from worker.registry import Lane
+from worker.registry import Lane, Loaded
 
 BETWEEN_MARKS: Final = (
     "{} rows have landed since the last mark, when this was a replay lane, and a checkpoint lane"
@@ -38,14 +38,14 @@ class Allowance(NamedTuple):
 ANY: Final = Allowance()
 
 
-def serve(pipe: Pipe, lanes: Mapping[str, Lane], allowance: Allowance = ANY) -> None:
+def serve(pipe: Pipe, loaded: Loaded, allowance: Allowance = ANY) -> None:
     """Run the jobs that come until the supervisor is gone or says Stop."""
     with suppress(ChannelClosed):
-        pipe.send(Ready(os.getpid(), sorted(lanes)))
+        pipe.send(Ready(os.getpid(), sorted(loaded.lanes), loaded.sources))
         while (message := pipe.recv()) is not None and not isinstance(message, Stop):
             if isinstance(message, Run):  # an Ack that comes after its job's end is no news
                 limit_cpu(allowance.cpu, last=allowance.last)
-                pipe.send(work(pipe, message, lanes))
+                pipe.send(work(pipe, message, loaded.lanes))
 
 
 def work(pipe: Pipe, run: Run, lanes: Mapping[str, Lane]) -> Up:

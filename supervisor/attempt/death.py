@@ -27,8 +27,11 @@ FOUND_BY: Final = {
 
 
 def over_limit(found: Crossed, options: Options) -> Ending:
-    """End an attempt whose processes together hold more than they may, or are too many."""
-    memory = bool(options.memory_limit) and found.memory > options.memory_limit
+    """End an attempt whose processes together hold more than they may, or are too many.
+
+    They are counted first, and then what they hold is only a rough figure.
+    """
+    memory = not 0 < options.process_limit < found.processes
     many = count(found.processes, "process")
     if memory:
         limit, used = human_size(options.memory_limit), human_size(found.memory)
@@ -61,6 +64,14 @@ def died(worker: Worker, options: Options, evidence: Evidence) -> Ending:
         return Ending(outcome=Outcome.MEMORY, code="kernel_oom", error=said(text, stack))
     by_hand = ", which laneway did not send" if ended.signal == signal.SIGKILL else ""
     return Ending(outcome=Outcome.DIED, code="died", error=said(f"the worker died: {ended}{by_hand}", stack))
+
+
+def was_stopped(worker: Worker) -> bool:
+    """Tell whether it was the ladder that ended a child, and not its own exit that came meanwhile."""
+    ended, climb = worker.child.exit, worker.climb
+    if worker.lost or climb is None or climb.last is None:
+        return False
+    return ended is None or ended.signal in {signal.SIGTERM, signal.SIGKILL}
 
 
 def is_cpu(ended: Exit, evidence: Evidence) -> bool:

@@ -24,7 +24,7 @@ from policies import deadlines
 from supervisor import events
 from supervisor.application import LoadedKind
 from supervisor.attempt.conversation import Conversation, World
-from supervisor.attempt.death import LIMIT_GRACE, died, over_limit
+from supervisor.attempt.death import LIMIT_GRACE, died, over_limit, was_stopped
 from supervisor.attempt.ending import Ending, hung_up, interrupted, timed_out
 from supervisor.attempt.receipt import bare, ended_event, finish_of
 from supervisor.attempt.state import Attempt, with_own_limits
@@ -145,7 +145,7 @@ class Dispatch:
 
     def _death(self, attempt: Attempt) -> Ending:
         worker = attempt.worker
-        if worker.hung_up and worker.climb is not None and worker.climb.last is not None:
+        if worker.hung_up and was_stopped(worker):
             return hung_up()
         found = evidence(attempt.before, self._witness.look(), worker.child.pid)
         return died(worker, attempt.options, found)

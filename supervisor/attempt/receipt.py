@@ -19,6 +19,7 @@ from supervisor.attempt.ending import Ending
 from supervisor.attempt.state import Attempt
 
 CLOSED_LOG: Final = 1 << 20
+OWN_DEATHS: Final = frozenset({"died", "cpu_limit"})
 LIMITS: Final = (
     "memory_limit",
     "process_limit",
@@ -123,7 +124,7 @@ def world_facts(attempt: Attempt) -> Mapping[str, Any]:
 def kill_facts(attempt: Attempt, ending: Ending) -> Mapping[str, Any] | None:
     """Return the record of a kill: which limit, how long it took, where it was stuck, who survived."""
     worker = attempt.worker
-    if worker.climb is None or ending.by_word or worker.climb.last is None:
+    if worker.climb is None or worker.climb.last is None or is_its_own(ending):
         return None
     climb, overdue = worker.climb, ending.overdue
     graced = 0.0 if climb.last in BEFORE_KILL else climb.grace
@@ -142,6 +143,11 @@ def kill_facts(attempt: Attempt, ending: Ending) -> Mapping[str, Any] | None:
         "ended": worker.child.ended,
         "survivors": list(worker.child.left),
     } | ({"memory": memory} if crossed is not None else {})
+
+
+def is_its_own(ending: Ending) -> bool:
+    """Tell an end that the child came to by itself, though it may have been stopped meanwhile, or since."""
+    return ending.by_word or (ending.outcome is Outcome.DIED and ending.code in OWN_DEATHS)
 
 
 def ended_event(attempt: Attempt, finish: Finish, *, cancelled: bool) -> events.AttemptEnded:

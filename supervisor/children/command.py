@@ -1,6 +1,5 @@
 """How a child of a profile is started."""
 
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import ceil
@@ -9,6 +8,7 @@ from pathlib import Path
 from ipc.child import Command, pruned
 from ipc.leftovers import MARKER
 from policies.options import Spawn
+from supervisor import machine
 from supervisor.application import Profile
 
 
@@ -43,7 +43,7 @@ def command_for(profile: Profile, around: Surroundings) -> Command:
         nice=profile.nice,
         closed=around.home if profile.shield else None,
         group=None if around.groups is None else f"{around.groups}/{group_prefix(around.marker)}",
-        template=profile.spawn == Spawn.AUTO and sys.platform == "linux",
+        template=profile.spawn == Spawn.AUTO and machine.has_templates(),
     )
 
 

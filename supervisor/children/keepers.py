@@ -110,16 +110,25 @@ class Keepers:
         """Return when `ended` should be asked again, None when nothing is lost."""
         return now + PASS_SECONDS if self._lost else None
 
-    def alive(self) -> int:
-        """Return how many guardians are not reaped, or have left something behind."""
-        return len(self._serving) + len(self._abandoned) + len(self._lost)
+    def close(self, turn: Callable[[float], object], monotonic: Callable[[], float], seconds: float) -> None:
+        """Have all of them end what they keep, and leave; kill those that have not left in so many seconds.
 
-    def let_go(self) -> None:
-        """Have all of them end what they keep, and leave."""
+        `turn` waits until something happens, at most until it is told; nothing does when nobody is left.
+        """
         for keeper in (*self._serving, *self._abandoned):
             keeper.let_go()
+        until = monotonic() + seconds
+        while self._is_awaited(now := monotonic()) and now < until:
+            turn(self.next_pass(now) or until)
+        self._put_down()
 
-    def put_down(self) -> None:
+    def _is_awaited(self, now: float) -> bool:
+        """Take leave of those that are over with; tell whether there are others."""
+        for _ in self.ended(now):
+            pass
+        return bool(self._serving or self._abandoned or self._lost)
+
+    def _put_down(self) -> None:
         """Kill those that have not left by now, and give up on what they kept."""
         for keeper in (*self._serving, *self._abandoned, *(lost.keeper for lost in self._lost)):
             keeper.put_down()

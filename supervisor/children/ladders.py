@@ -44,6 +44,11 @@ class Ladders:
             worker.climb = sooner(worker.climb, now, grace)
         self.climb(self._monotonic())
 
+    def take_over(self, worker: Worker, rss_gib: float) -> None:
+        """Its guardian is no more: it is killed from now on with all that was kept, unless it was before."""
+        if worker.climb is None or worker.climb.last is None:
+            worker.climb = Climb(self._monotonic(), 0.0, rss_gib, last=Rung.KILL)
+
     def climb(self, now: float) -> float | None:
         """Take every rung that is due; return when the next one is."""
         return min(self._climbs(now), default=None)
@@ -75,7 +80,13 @@ class Ladders:
                     keeper.put_down()
             case Rung.UNKILLABLE:
                 worker.abandoned = True
+                self._name_who_is_left(worker)
                 self._give_up(worker)
+
+    def _name_who_is_left(self, worker: Worker) -> None:
+        """Name the child itself where its guardian names nobody: no kill in vain is told as a plain one."""
+        child = worker.child
+        child.left = child.left or (child.pid or child.keeper.pid,)
 
 
 def patience(rss_gib: float) -> float:

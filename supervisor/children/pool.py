@@ -156,6 +156,7 @@ class Pool:
         if (worker := self._kept_by(keeper)) is not None:
             worker.lost, worker.complaint = True, worker.complaint or "its guardian ended"
             sessions, rss = sessions | worker.child.sessions, worker.child.rss_gib()
+            self._ladders.take_over(worker, rss)
         self._keepers.lose(keeper, sessions, self._monotonic() + patience(rss))
 
     def _end_lost(self, now: float) -> None:
@@ -264,11 +265,7 @@ class Pool:
 
     def close(self, turn: Callable[[float], object]) -> None:
         """Let all guardians go, once no child is left; `turn` waits until something happens."""
-        self._keepers.let_go()
-        until = self._monotonic() + patience(0.0)
-        while self._keepers.alive() and (now := self._monotonic()) < until:
-            turn(self.turn(now) or until)
-        self._keepers.put_down()
+        self._keepers.close(turn, self._monotonic, patience(0.0))
 
     # --- exit
 

@@ -1,10 +1,14 @@
 """`supervisor check`: settings and application, all complaints at once."""
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from ipc.appspec import split_spec
 from policies.job import Resume
+from policies.options import Options, Spawn
+from supervisor import machine
 from supervisor.application import BUILT_IN, Application, load_application
 from supervisor.cli.codes import USAGE
 from supervisor.cli.output import complain, hint, plain, print_json
@@ -12,6 +16,7 @@ from supervisor.errors import ApplicationRefused, SettingsRefused
 from supervisor.settings.values import Flags, Settings, load_settings
 from supervisor.told.names import hidden, strangers
 from supervisor.told.units import count
+from supervisor.told.world import LIMITS, asked_for
 
 
 def check_command(*, home: str | None, app: str | None, as_json: bool) -> int:
@@ -22,8 +27,9 @@ def check_command(*, home: str | None, app: str | None, as_json: bool) -> int:
     complaints += strangers()
     warnings = list(hidden(users_folders(settings))) if settings is not None else []
     warnings += twice(application) if application is not None else []
+    own = worlds(application) if application is not None else {}
     if as_json:
-        print_json({"ok": not complaints, "complaints": complaints, "warnings": warnings})
+        print_json({"ok": not complaints, "complaints": complaints, "warnings": warnings, "worlds": own})
     else:
         for line in complaints:
             complain(line)
@@ -31,6 +37,8 @@ def check_command(*, home: str | None, app: str | None, as_json: bool) -> int:
             hint(line)
         if settings is not None and application is not None and not complaints:
             print(ok_line(settings, application))
+            for kind, words in own.items():
+                print(f"  {plain(kind)}: {', '.join(words)}")
     return USAGE if complaints else 0
 
 
@@ -75,3 +83,27 @@ def ok_line(settings: Settings, application: Application) -> str:
     file = settings.file or "no supervisor.toml"
     where = f"{file}; home {settings.home}"
     return f"ok: {plain(application.name)} ({kinds}); {count(settings.max_workers, 'worker')}; {plain(where)}"
+
+
+def worlds(application: Application) -> dict[str, list[str]]:
+    """Return what was asked for, by kind, for the children of those that have a world of their own."""
+    found = {}
+    for kind, loaded in sorted(application.kinds.items()):
+        born_with = set(own_world(loaded.lane.options)) if BUILT_IN in loaded.profile.specs else set()
+        if words := [one for one in own_world(loaded.options) if one not in born_with]:
+            found[kind] = words
+    return found
+
+
+def own_world(options: Options) -> Iterator[str]:
+    """Yield in words what makes the world of children that run a kind with such limits."""
+    facts: dict[str, Any] = {
+        "shield": machine.shield().kept_off if options.shield else None,
+        "network": "open" if options.network else "sealed",
+        "limits": {name: value for name, value in asdict(options).items() if name in LIMITS},
+    }
+    yield from asked_for(facts)
+    if options.jobs_per_child > 1:
+        yield f"{options.jobs_per_child:,} jobs per child"
+    if options.spawn == Spawn.COLD:
+        yield "started cold"

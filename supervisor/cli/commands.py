@@ -59,12 +59,13 @@ def commands(ctx: Any, *, version: bool) -> None:
 @click.option("--until-idle", is_flag=True, help="End when nothing is left that may run; waits for backoff.")
 @click.option("--max-workers", type=int, metavar="N", help="Children at once (default: cores - 1).")
 @click.option("--strict", is_flag=True, help="Exit 1 when jobs failed in this run.")
+@click.option("--reload", is_flag=True, help="Start anew whenever a file of the application changes.")
 @common(app=True)
 def run(**asked: Any) -> int:
     """Supervise: claim, run, land, kill, until Ctrl-C (twice: stop now)."""
-    from supervisor.cli.run import run_command
+    from supervisor.cli.run import Asked, run_command
 
-    return run_command(**asked)
+    return run_command(Asked(**asked))
 
 
 @commands.command()

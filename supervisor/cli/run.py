@@ -1,16 +1,20 @@
 """`supervisor run`: the daemon, with what happens shown as it does."""
 
 import os
+import signal
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn, TextIO
+from typing import Any, NamedTuple, NoReturn, TextIO
 
 from landing import views
+from landing.errors import StoreError
 from landing.snapshot import snapshot
 from policies.job import ENDED
+from supervisor import sensors
 from supervisor.application import Application, load_application
+from supervisor.cli.anew import beginning, wait_for_change
 from supervisor.cli.codes import FAILED, INTERRUPTED, STORE, USAGE
 from supervisor.cli.output import complain, page, plain, print_line, short
 from supervisor.cli.report import Display, JsonLines, Lines, Reporter
@@ -20,42 +24,74 @@ from supervisor.faults import reach_for
 from supervisor.run.daemon import Served
 from supervisor.run.serve import serve
 from supervisor.settings.place import environment
-from supervisor.settings.values import Flags, load_settings
+from supervisor.settings.values import Flags, Settings, load_settings
 from supervisor.told.names import strangers
 from supervisor.told.status import status
 
 
-def run_command(
-    *,
-    home: str | None,
-    app: str | None,
-    as_json: bool,
-    until_idle: bool,
-    max_workers: int | None,
-    strict: bool,
-) -> int:
+class Asked(NamedTuple):
+    """What `run` was asked for."""
+
+    home: str | None
+    app: str | None
+    as_json: bool
+    until_idle: bool
+    max_workers: int | None
+    strict: bool
+    reload: bool
+
+
+def run_command(asked: Asked) -> int:
     """Run until told to stop, or until idle; return why it ended as an exit code."""
-    settings = load_settings(Flags(home=home, app=app, max_workers=max_workers))
+    begun = beginning() if asked.reload else None
+    settings = load_settings(Flags(home=asked.home, app=asked.app, max_workers=asked.max_workers))
     if lines := list(strangers()):
         raise ApplicationRefused(lines)
-    application = load_application(settings)
+    began, application = sensors.now_micros(), None
+    try:
+        application = load_application(settings)
+        served, tally, left = supervise(application, settings, asked)
+    except (ApplicationRefused, StoreError) as error:
+        if begun is None or settings.app is None or not is_of_application(error, application):
+            raise
+        if number := wait_for_change(settings, error, (began * 1000, sensors.now_micros() * 1000)):
+            return INTERRUPTED if asked.until_idle and number == signal.SIGINT else 0
+        begun.again()
+    if begun is not None and served.ended == "app_changed":
+        begun.again()
+    if asked.until_idle and not asked.as_json and served.ended != "broken":
+        print_rest(settings.home, application)
+    cut_short = asked.until_idle and (served.ended, served.detail) == ("stopped", "SIGINT") and left > 0
+    code = INTERRUPTED if cut_short else code_of(served, failed=asked.strict and tally.failed > 0)
+    return leave_now(code) if served.stuck else code
+
+
+def is_of_application(error: ApplicationRefused | StoreError, application: Application | None) -> bool:
+    """Tell whether an error is one of the application, or of its migrations, and not of the store."""
+    apps = () if application is None else application.apps
+    return isinstance(error, ApplicationRefused) or error.subject in {loaded.app.name for loaded in apps}
+
+
+def supervise(application: Application, settings: Settings, asked: Asked) -> tuple[Served, Tally, int]:
+    """Serve, and show it; return how that ended, what it came to, and how many jobs are left."""
     reach = reach_for(settings.home, environment())
-    with display(as_json=as_json) as shown:
+    with display(as_json=asked.as_json) as shown:
         with Reporter(shown) as reporter:
-            served = serve(application, settings, until_idle=until_idle, report=reporter, reach=reach)
-        broken = served.ended == "broken"  # then there may be nothing left to read
-        left = 0 if broken else unfinished(settings.home)
+            served = serve(
+                application,
+                settings,
+                until_idle=asked.until_idle,
+                report=reporter,
+                reach=reach,
+            )
+        # Of a broken store there may be nothing left to read.
+        tally, left = reporter.tally, 0 if served.ended == "broken" else unfinished(settings.home)
         if isinstance(shown, JsonLines):
-            tally = reporter.tally
             counts = {"done": tally.done, "failed": tally.failed, "failed_optional": tally.optional}
             shown.print("RunEnded", {"ended": served.ended, "detail": served.detail, **counts, "left": left})
         else:
-            print_line(last_line(served, reporter.tally, left))
-    if until_idle and not as_json and not broken:
-        print_rest(settings.home, application)
-    cut_short = until_idle and (served.ended, served.detail) == ("stopped", "SIGINT") and left > 0
-    code = INTERRUPTED if cut_short else code_of(served, failed=strict and reporter.tally.failed > 0)
-    return leave_now(code) if served.stuck else code
+            print_line(last_line(served, tally, left))
+    return served, tally, left
 
 
 @contextmanager
@@ -111,7 +147,7 @@ def code_of(served: Served, *, failed: bool) -> int:
         case "broken":
             complain(served.detail)
             return STORE
-        case "app_start_failed":
+        case "app_start_failed" | "app_changed":
             complain(served.detail)
             return USAGE
         case "interrupted":

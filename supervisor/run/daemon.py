@@ -1,7 +1,8 @@
 """The turns of a run, from its first to the way out.
 
 turn: clocks, ladders, the look around, the next claim, the wait
-      -> idle | asked to stop: drain, wait for yields, give up in the end | store broken -> run closed
+      -> idle | asked to stop, or to start anew: drain, wait for yields, give up in the end | store broken
+      -> run closed
 """
 
 import os
@@ -17,6 +18,7 @@ from ipc.child import Command
 from ipc.guardian import cgroup
 from ipc.keeper import Keeper
 from ipc.leftovers import MARKER
+from ipc.sources import Own, folders_of, note
 from landing.runs import CloseRun, Opened, StopAsked
 from policies.job import State
 from supervisor import events, sensors
@@ -26,9 +28,10 @@ from supervisor.attempt.dispatch import Dispatch
 from supervisor.children.command import Surroundings, command_for
 from supervisor.children.keepers import Keepers
 from supervisor.children.pool import Pool
+from supervisor.children.starts import CHANGED
 from supervisor.loop import READ
 from supervisor.run.guardians import GUARDIANS
-from supervisor.run.lookout import Lookout, start_failure
+from supervisor.run.lookout import Lookout
 from supervisor.run.parts import Parts
 from supervisor.run.seek import Seeker, ignore
 from supervisor.run.upkeep import Upkeep
@@ -43,7 +46,7 @@ GIVE_UP_SECONDS: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """Why a run ended: idle, stopped, interrupted, broken or app_start_failed.
+    """Why a run ended: idle, stopped, interrupted, broken, app_start_failed or app_changed.
 
     `detail` is one line for a person; for a stop, the name of the signal that asked for it.
     `stuck` says that the lander did not come back: it may hold the store, so whoever has been
@@ -74,16 +77,10 @@ class Daemon:
             report=parts.report,
             reach=parts.desk.reach,
         )
-        self._around = Surroundings(
-            python=sys.executable,
-            environ=environment(),
-            folder=settings.folder,
-            home=settings.home,
-            marker=marker,
-            groups=cgroup.base(),
-        )
+        self._around = surroundings(settings, marker)
         children = settings.max_workers + 1
         self._pool = Pool(parts.loop, children, self._command, self._keepers, sensors.monotonic)
+        self._pool.starts.own = own_sources(application, settings)
         self._dispatch = Dispatch(world, self._pool, parts.desk.lander, parts.desk.reader)
         self._seeker = Seeker(world, application.kinds, self._pool, self._dispatch, parts.desk.lander)
         self._upkeep = Upkeep(world, application.kinds, parts.desk.lander)
@@ -99,8 +96,13 @@ class Daemon:
         parts.loop.watch(parts.bell.fileno(), READ, self._rang)
         parts.report(started(application, world, opened))
 
-    def run(self, *, until_idle: bool) -> Served:
-        """Turn until it is over; then all children are reaped and the run closed, unless the store broke."""
+    def run(self, *, until_idle: bool, reload: bool = False) -> Served:
+        """Turn until it is over; then all children are reaped and the run closed, unless the store broke.
+
+        With `reload`, it is over as app_changed once the application is another than was loaded, and
+        waits for that where children of it do not start.
+        """
+        self._lookout.reload = reload
         try:
             ended = self._turn_until_ended(until_idle=until_idle)
         except BaseException:
@@ -145,7 +147,7 @@ class Daemon:
         self._dispatch.tick(now, lost)
         self._pool.turn(now)
         self._lookout.turn(now)
-        if self._parts.desk.outgrown is not None:
+        if self._parts.desk.outgrown is not None or self._lookout.outdated:
             self._drain()
         if not self._draining:
             self._upkeep.turn(now)
@@ -182,9 +184,9 @@ class Daemon:
             return Served("idle") if not len(self._dispatch) and self._seeker.settled else None
         if not until_idle or not self._seeker.idle:
             return None
-        if self._pool.starts.held:
-            return Served("app_start_failed", start_failure(self._pool, next(iter(self._pool.starts.held))))
-        return Served("idle")
+        if (held := next(iter(self._pool.starts.held.values()), None)) is None:
+            return Served("idle")
+        return None if self._lookout.reload else Served(held.code, str(held))
 
     def _drained(self) -> Served | None:
         """Say why the run is over once every attempt has its receipt, or has been given up; or None."""
@@ -193,6 +195,8 @@ class Daemon:
             return None
         if (outgrown := self._parts.desk.outgrown) is not None:
             return Served("broken", outgrown)
+        if not self._stops:
+            return Served(CHANGED, self._lookout.outdated)
         return Served("interrupted" if self._stops > 1 else "stopped", self._signal)
 
     def _command(self, profile: Profile) -> Command:
@@ -221,6 +225,7 @@ class Daemon:
     def stop(self, number: int) -> None:
         """The first time: finish the batches, yield, stop. Again: stop now."""
         self._signal = signal.Signals(number).name
+        self._lookout.reload = False
         self._stops += 1
         self._drain()
         patience = max(0.0, self._give_up_at - LANDING_SECONDS - sensors.monotonic())
@@ -238,6 +243,24 @@ class Daemon:
             self._seeker.stop()
             self._give_up_at = self._dispatch.drain() + LANDING_SECONDS
             self._pool.stop_all(idle_only=True)
+
+
+def surroundings(settings: Settings, marker: str) -> Surroundings:
+    """Return what is the same for all children of a run."""
+    return Surroundings(
+        python=sys.executable,
+        environ=environment(),
+        folder=settings.folder,
+        home=settings.home,
+        marker=marker,
+        groups=cgroup.base(),
+    )
+
+
+def own_sources(application: Application, settings: Settings) -> Own:
+    """Return what this process has loaded, for children to be compared with."""
+    specs = [loaded.spec for loaded in application.apps]
+    return Own(note(folders_of(specs, str(settings.folder))))
 
 
 def started(application: Application, world: World, opened: Opened) -> events.RunStarted:

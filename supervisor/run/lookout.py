@@ -1,6 +1,7 @@
 """Once a second: show life, and notice what no descriptor tells (CONTRACTS K10).
 
-What others committed, a clock that was set, leases that need renewing, an application that does not start.
+What others committed, a clock that was set, leases that need renewing, an application that does not start
+or has changed.
 """
 
 from typing import Any, Final
@@ -13,6 +14,7 @@ from supervisor.application import Profile
 from supervisor.attempt.conversation import World
 from supervisor.attempt.dispatch import Dispatch
 from supervisor.children.pool import SLOW_START, Pool
+from supervisor.children.starts import CHANGED, changed
 from supervisor.run.clocks import Clocks, jump, set_since
 from supervisor.run.parts import Parts
 from supervisor.run.seek import Seeker, ignore
@@ -23,7 +25,12 @@ RENEW_SECONDS: Final = 30.0
 
 
 class Lookout:
-    """Looks around for one run. Loop thread only."""
+    """Looks around for one run. Loop thread only.
+
+    Attributes:
+        reload: a change of the application is to end the run.
+        outdated: which change does, "" for none.
+    """
 
     def __init__(self, parts: Parts, world: World, pool: Pool, dispatch: Dispatch, seeker: Seeker) -> None:
         self._parts = parts
@@ -35,6 +42,8 @@ class Lookout:
         self._clocks = self._read_clocks()
         self._warned: set[Profile] = set()
         self._slow: set[Profile] = set()
+        self.reload = False
+        self.outdated = ""
 
     @property
     def due(self) -> float:
@@ -44,6 +53,8 @@ class Lookout:
     def turn(self, now: float) -> None:
         """Compare the clocks before anything is claimed by them; look around when it is time."""
         self._compare_clocks()
+        if self.reload and (held := self._pool.starts.changed()) is not None:
+            self._end_for(held.text)
         if now < self.due:
             return
         self._looked_at = now
@@ -54,6 +65,8 @@ class Lookout:
         if len(self._dispatch) and now - self._renewed_at >= RENEW_SECONDS:
             self._renewed_at = now
             self._parts.desk.lander.submit(Renew(self._world.run), ignore)
+        if self.reload and (files := self._pool.starts.own.changed()):
+            self._end_for(changed(files))
         self._warn_of_starts()
 
     def _read_clocks(self) -> Clocks:
@@ -71,17 +84,22 @@ class Lookout:
     def _shifted(self, _reply: Any) -> None:
         self._seeker.look_again()
 
+    def _end_for(self, change: str) -> None:
+        if not self.outdated:
+            self.outdated = change
+            self._parts.report(events.Warned(CHANGED, f"{change}; the run ends and starts anew"))
+
     def _warn_of_starts(self) -> None:
         for profile in self._pool.starts.held.keys() - self._warned:
-            self._warned.add(profile)
-            self._parts.report(events.Warned("app_start_failed", start_failure(self._pool, profile)))
+            self._warn_of_held(profile)
         for profile in set(self._pool.slow_starts()) - self._slow:
             self._slow.add(profile)
             specs = ", ".join(profile.specs)
             text = f"a child has been importing {specs} for {SLOW_START:g} s; its jobs wait"
             self._parts.report(events.Warned("child_start_slow", text))
 
-
-def start_failure(pool: Pool, profile: Profile) -> str:
-    """Say which application does not start, and what went wrong last."""
-    return f"children of {', '.join(profile.specs)} do not start: {pool.starts.held[profile]}"
+    def _warn_of_held(self, profile: Profile) -> None:
+        self._warned.add(profile)
+        held = self._pool.starts.held[profile]
+        if not self.outdated or held.code != CHANGED:  # which has been said, with what comes of it
+            self._parts.report(events.Warned(held.code, str(held)))

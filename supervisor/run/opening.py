@@ -48,13 +48,15 @@ def end_dead_runs(home: Path, report: events.Report) -> Leftovers:
     does not end holds up nobody: its fence is dead and its channel has no other end, so it can land
     nothing, and a store that waited for it would wait for the machine's next boot.
     """
-    wait_for_guardians(home, sensors.monotonic, threading.Event().wait)
     with snapshot(home) as db:
         markers = dead_markers(db)
     identity = store_identity(home)
     own = {one for one in markers if one == tied(one[:NONCE], identity)}
-    groups = ended_groups(own)
-    found = end_leftovers(own, sensors.monotonic)
+    if not wait_for_guardians(home, own, sensors.monotonic, threading.Event().wait):
+        text = "a guardian of a dead run does not leave; what can be found of that run is ended without it"
+        report(events.Warned("guardians", text))
+    groups = groups_of(own)
+    found = end_leftovers(own, sensors.monotonic, lambda: [cgroup.kill(group) for group in groups])
     for group in groups:
         cgroup.remove(group)
     if found:
@@ -62,15 +64,13 @@ def end_dead_runs(home: Path, report: events.Report) -> Leftovers:
     return found
 
 
-def ended_groups(markers: Set[str]) -> list[str]:
-    """End the control groups of dead runs, of which the kernel knows all that is in them; return them."""
-    if (base := cgroup.base()) is None:
+def groups_of(markers: Set[str]) -> list[str]:
+    """Return the control groups of dead runs; the kernel can end each at one stroke."""
+    if not markers or (base := cgroup.base()) is None:
         return []
     prefixes = tuple(f"{group_prefix(marker)}-" for marker in markers)
-    found = [one for one in cgroup.leftovers(base, group_prefix("")) if Path(one).name.startswith(prefixes)]
-    for group in found:
-        cgroup.kill(group)
-    return found
+    found = cgroup.leftovers(base, group_prefix(""))
+    return [group for group in found if Path(group).name.startswith(prefixes)]
 
 
 def told(found: Leftovers) -> Iterator[str]:

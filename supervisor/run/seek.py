@@ -87,7 +87,7 @@ class Seeker:
         if self._claiming or not self._look:
             return
         ready = self._pool.ready()
-        usable = {name: one for name, one in self._kinds.items() if one.profile not in self._pool.starts.held}
+        usable = {name: one for name, one in self._kinds.items() if not self._pool.starts.holds(one.profile)}
         claim = Claim(
             run=self._world.run,
             pid=self._world.pid,
@@ -121,7 +121,7 @@ class Seeker:
             if (worker := self._pool.take(loaded.profile)) is not None:
                 self._unplaced.remove(claimed)
                 self._dispatch.place(claimed, loaded, worker)
-            elif loaded.profile in self._pool.starts.held:
+            elif self._pool.starts.holds(loaded.profile):
                 self._unplaced.remove(claimed)
                 self._release(claimed)
             else:

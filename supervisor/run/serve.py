@@ -8,8 +8,8 @@ from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from ipc.adopted import adopt_orphans, leave_orphans
 from ipc.doorbell import Doorbell
+from ipc.subreaper import adopting_orphans
 from landing.faults import Reach, unarmed
 from landing.migrate import create, init_lock, upgrade
 from supervisor import events, sensors
@@ -53,8 +53,7 @@ def serve(
         stack.callback(lock.release)
         upgrade(home, sensors.now_micros())
         leftovers = end_dead_runs(home, awaited.report)
-        adopt_orphans()
-        stack.callback(leave_orphans)
+        stack.enter_context(adopting_orphans())
         loop = stack.enter_context(closing(Loop(sensors.monotonic)))
         bell = stack.enter_context(closing(Doorbell(home)))
         desk = stack.enter_context(open_desk(home, loop, awaited.report, reach))

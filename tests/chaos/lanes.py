@@ -1,9 +1,10 @@
 """The application that chaos runs: a lane for each resume mode, rows that show every loss and repeat.
 
 Rows are numbered from 0 in each job and inserted plainly, without a unique key: one that
-landed twice is there twice.
+landed twice is there twice. Some jobs leave a process behind.
 """
 
+import os
 import time
 
 from supervisor import App
@@ -20,10 +21,22 @@ FOREVER = {"max_attempts": 10**9, "backoff": 0.0, "grace": 1.0, "batch_rows": 16
 
 def rows_from(job, start):
     """Yield the rows from number `start` on, at a pace that leaves time to be killed."""
+    if job.payload.get("leaves"):
+        leave_a_process()
     for n in range(start, job.payload["rows"]):
         if n % 10 == 9:
             time.sleep(0.001)
         yield job.id, n, f"row {n} of job {job.id}"
+
+
+def leave_a_process():
+    """Fork one away, into a session of its own: only its guardian, or the next start, can end it."""
+    if (between := os.fork()) == 0:
+        if os.fork() == 0:
+            os.setsid()
+            time.sleep(60)
+        os._exit(0)
+    os.waitpid(between, 0)
 
 
 def begun(ctx):

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -48,13 +49,27 @@ class Supervisor:
         if not self.wait(0.0):
             os.kill(self.pid, number)
 
-    def children(self) -> list[int]:
-        """Return the ids of its child processes."""
-        try:
-            text = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text()
-        except OSError:
-            return []
-        return [int(pid) for pid in text.split()]
+    def guardians(self) -> list[int]:
+        """Return the ids of its guardians, which are its children."""
+        return children(self.pid)
+
+    def templates(self) -> list[int]:
+        """Return the ids of what guardians have started first, and have copied."""
+        return [kept[0] for kept in map(children, self.guardians()) if kept]
+
+    def workers(self) -> list[int]:
+        """Return the ids of the copies."""
+        return [pid for kept in map(children, self.guardians()) for pid in kept[1:]]
+
+    def kill_together(self) -> None:
+        """Kill it and its guardians so that none can act on another's end."""
+        self.send(signal.SIGSTOP)
+        guardians = self.guardians()
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for pid in guardians:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, number)
+        self.send(signal.SIGKILL)
 
     def end(self) -> int:
         """Make sure that it is dead; return how it ended, as `subprocess` says it."""
@@ -63,6 +78,15 @@ class Supervisor:
         os.close(self._handle)
         self._log.close()
         return code
+
+
+def children(pid: int) -> list[int]:
+    """Return the ids of a process's children, the oldest first."""
+    try:
+        text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    except OSError:
+        return []
+    return [int(child) for child in text.split()]
 
 
 def alive(markers: Iterable[str]) -> list[int]:

@@ -31,12 +31,17 @@ class Act(StrEnum):
     CANCEL = "cancel"
     RETRY = "retry"
     RETRY_FROM_START = "retry --from-start"
-    KILL_CHILD = "kill a child"
+    KILL_GUARDIAN = "kill a guardian"
+    KILL_TEMPLATE = "kill a template"
+    KILL_WORKER = "kill a worker"
     TERM = "SIGTERM"
     KILL = "SIGKILL"
+    KILL_TOGETHER = "SIGKILL, and its guardians too"
 
 
 RETRIES: Final = (Act.RETRY, Act.RETRY_FROM_START)
+BELOW: Final = (Act.KILL_GUARDIAN, Act.KILL_TEMPLATE, Act.KILL_WORKER)
+LAST: Final = (Act.KILL, Act.KILL_TOGETHER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +56,7 @@ class Step:
 
     def __str__(self) -> str:
         what = f" {self.kind} {self.payload}" if self.kind else f" (pick {self.pick:.3f})"
-        return f"{self.at:.3f} {self.act}{what if self.act not in {Act.TERM, Act.KILL} else ''}"
+        return f"{self.at:.3f} {self.act}{what if self.act not in {Act.TERM, *LAST} else ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +78,7 @@ class Round:
     def exits(self) -> set[int]:
         """Return how it may end: killed, idle or stopped, and by itself if an error was injected."""
         acts = {step.act for step in self.steps}
-        killed = {-SIGKILL} if Act.KILL in acts else set()
+        killed = {-SIGKILL} if acts & {*LAST} else set()
         stopped = {-SIGTERM} if Act.TERM in acts else set()  # it came before the handler was there
         broken = {1, 4} if any(":raise" in one or ":ioerr" in one for one in self.faults) else set()
         return {0} | killed | stopped | broken
@@ -89,15 +94,16 @@ def draw(dice: Random, backlog: int) -> Round:
     way = dice.choices(("point", "outside", "stop"), (60, 34, 6))[0]
     faults_drawn = list(draw_faults(dice, deadly=way == "point"))
     steps = [draw_job(dice) for _ in range(max(dice.randrange(3), 6 - backlog))]
-    steps += (
-        [Step(dice.uniform(0.5, 2.0), Act.KILL_CHILD, pick=dice.random())] if dice.random() < 0.15 else []
-    )
+    if dice.random() < 0.3:
+        steps.append(Step(dice.uniform(0.5, 2.0), dice.choice(BELOW), pick=dice.random()))
     steps += [Step(dice.uniform(0.0, 2.0), Act.CANCEL, pick=dice.random())] if dice.random() < 0.15 else []
     if dice.random() < 0.3:
         steps.append(Step(dice.uniform(0.0, 2.0), dice.choice(RETRIES), pick=dice.random()))
     if way == "stop" or any(one.startswith("close") for one in faults_drawn):
         steps.append(Step(dice.uniform(0.3, 2.0), Act.TERM))
-    last = Step(PATIENCE if way == "point" else dice.uniform(0.0, 2.2), Act.KILL)
+    together = way != "point" and dice.random() < 0.3
+    at = PATIENCE if way == "point" else dice.uniform(0.0, 2.2)
+    last = Step(at, Act.KILL_TOGETHER if together else Act.KILL)
     steps = [step for step in steps if step.at < last.at]
     return Round(tuple(faults_drawn), (*sorted(steps, key=lambda step: step.at), last))
 
@@ -107,7 +113,8 @@ def draw_job(dice: Random) -> Step:
     kind = dice.choice(tuple(LANES))
     rows = dice.randrange(2) if dice.random() < 0.1 else dice.randrange(LANES[kind])
     at = 0.0 if dice.random() < 0.5 else dice.uniform(0.0, 2.0)
-    return Step(at, Act.ENQUEUE, kind, {"rows": rows, "unit": dice.choice((0, 7, 40, 300))})
+    payload = {"rows": rows, "unit": dice.choice((0, 7, 40, 300)), "leaves": int(dice.random() < 0.25)}
+    return Step(at, Act.ENQUEUE, kind, payload)
 
 
 def draw_faults(dice: Random, *, deadly: bool) -> list[str]:

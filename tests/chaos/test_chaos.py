@@ -1,7 +1,10 @@
 """The quick form of `make chaos`: a hundred kills from new seeds, and proof that violations are seen."""
 
+import os
 import random
+import signal
 import sqlite3
+import subprocess
 from contextlib import closing
 from pathlib import Path
 from random import Random
@@ -10,7 +13,7 @@ import pytest
 
 from tests.chaos.figures import Figures
 from tests.chaos.runner import Chaos, Violation
-from tests.chaos.schedule import LANES, POINTS, Act, draw
+from tests.chaos.schedule import LANES, LAST, POINTS, Act, Round, Step, draw
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for children in /proc")
 
@@ -46,6 +49,26 @@ def test_a_violation_tells_the_round_and_what_was_violated(tmp_path: Path) -> No
     assert "a row is missing, repeated or out of order" in said
 
 
+def test_a_process_that_outlives_its_run_is_seen_also_where_its_guardian_died_with_it_once_the_next_began(
+    tmp_path: Path,
+) -> None:
+    """K9, U41: the start of that run is what ends it."""
+    chaos = Chaos(tmp_path, 1, print)
+    chaos._open()
+    with closing(sqlite3.connect(chaos.home / "store.db")) as db:
+        ((marker,),) = db.execute("SELECT marker FROM laneway_runs").fetchall()
+    with subprocess.Popen(["sleep", "100"], env={**os.environ, "LANEWAY_MARKER": marker}) as left:
+        try:
+            (said,) = chaos._left_running()
+            assert str(left.pid) in said
+            chaos._unguarded = marker
+            assert chaos._left_running() == []
+            chaos._play(Round((), (Step(3.0, Act.KILL),)))
+            assert left.wait(10) == -signal.SIGKILL
+        finally:
+            left.kill()
+
+
 def test_a_seed_means_one_schedule_and_in_time_it_means_every_point_lane_and_act() -> None:
     def rounds(seed: int) -> list[str]:
         dice = Random(seed)
@@ -68,7 +91,7 @@ def test_every_round_ends_with_a_kill_from_outside_at_the_latest() -> None:
     dice = Random(8)
     for _ in range(300):
         drawn = draw(dice, 3)
-        assert drawn.steps[-1].act is Act.KILL
+        assert drawn.steps[-1].act in LAST
         assert [step.at for step in drawn.steps] == sorted(step.at for step in drawn.steps)
 
 

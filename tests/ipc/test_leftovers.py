@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from ipc import leftovers
-from ipc.leftovers import MARKER, Leftovers, end_leftovers, kill_marked
+from ipc.guardian import cgroup
+from ipc.leftovers import MARKER, Leftovers, Marks, end_leftovers, signal_marked, wake
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.skipif(not leftovers.can_look(), reason="this system shows no environments")
@@ -74,12 +75,12 @@ def test_strangers_are_left_alone_whatever_they_carry(start: Start, marker: str)
 
 def test_a_number_that_means_a_stranger_by_now_is_never_signalled(start: Start, marker: str) -> None:
     """FIELD B5: the look that counts comes after the handle."""
-    stranger = start(**{MARKER: secrets.token_hex(16)})
-    assert kill_marked(stranger.pid, {f"{MARKER}={marker}".encode()}) is None
+    stranger, marks = start(**{MARKER: secrets.token_hex(16)}), Marks.of({marker})
+    assert signal_marked(stranger.pid, marks, signal.SIGKILL) is None
     gone = start(**{MARKER: marker})
     gone.kill()
     gone.wait()
-    assert kill_marked(gone.pid, {f"{MARKER}={marker}".encode()}) is None
+    assert signal_marked(gone.pid, marks, signal.SIGKILL) is None
     assert stranger.poll() is None
 
 
@@ -124,7 +125,95 @@ def test_a_chain_of_forks_that_runs_ahead_of_the_look_is_caught_up_with(start: S
     start(FORKER, **{MARKER: marker})
     found = end_leftovers({marker}, time.monotonic)
     assert found.survivors == ()
-    assert leftovers.marked({f"{MARKER}={marker}".encode()}) == []
+    assert leftovers.marked(Marks.of({marker})) == []
+
+
+HOPPER = FORKER.replace("        time.sleep(0.002)\n", "")
+
+
+def test_one_that_does_nothing_but_fork_and_leave_is_caught_by_asking_for_the_youngest(
+    start: Start, marker: str
+) -> None:
+    """K9: by the time that a number of a list of processes is looked at, it is another."""
+    for _ in range(5):
+        start(HOPPER, **{MARKER: marker})
+        found = end_leftovers({marker}, time.monotonic)
+        assert found.survivors == ()
+        assert found.ended
+        assert not [pid for pid in map(int, forks_seen()) if Marks.of({marker}).are_on(pid)]
+
+
+def forks_seen() -> Iterator[str]:
+    """Yield the last process ids that were given out, for as long as one that hops needs a hundred times."""
+    end = time.monotonic() + 0.1
+    while time.monotonic() < end:
+        yield Path("/proc/loadavg").read_text().split()[-1]
+
+
+HEADLESS = """
+import ctypes, threading, time
+threading.Thread(target=time.sleep, args=(600,)).start()
+print("up", flush=True)
+ctypes.CDLL(None).pthread_exit(None)
+"""
+
+
+def test_a_process_whose_first_thread_has_ended_is_known_by_the_others(start: Start, marker: str) -> None:
+    """K9: its own line of /proc shows no environment any more, and says that it is a zombie."""
+    left = start(HEADLESS, **{MARKER: marker})
+    stat = Path(f"/proc/{left.pid}/stat")
+    while stat.read_text().rpartition(")")[2].split()[0] != "Z":
+        time.sleep(0.001)
+    assert leftovers.read(f"{left.pid}/environ") == b""
+    assert end_leftovers({marker}, time.monotonic) == Leftovers((left.pid,))
+    assert left.wait(10) == -signal.SIGKILL
+
+
+@pytest.fixture
+def group(marker: str) -> Iterator[str]:
+    """A control group as a guardian makes it: named after the marker of its run."""
+    if (base := cgroup.base()) is None:
+        pytest.skip("no control group may be made here")
+    path = cgroup.make(base, f"laneway-{marker}-1")
+    yield path
+    cgroup.remove(path)
+
+
+def test_who_has_no_environment_is_known_by_the_name_of_its_control_group(
+    start: Start, marker: str, group: str
+) -> None:
+    """K9: and by that of a group below; what is dead there is over."""
+    below = cgroup.make(group, "below")
+    left = [start(), start()]
+    dead = start()
+    assert cgroup.take_in(group, left[0].pid)
+    assert cgroup.take_in(below, left[1].pid)
+    assert cgroup.take_in(group, dead.pid)
+    dead.kill()
+    os.waitid(os.P_PID, dead.pid, os.WEXITED | os.WNOWAIT)
+    assert end_leftovers({secrets.token_hex(16)}, time.monotonic) == Leftovers()
+    assert end_leftovers({marker}, time.monotonic) == Leftovers(tuple(sorted(one.pid for one in left)))
+    assert [one.wait(10) for one in left] == [-signal.SIGKILL] * 2
+    assert cgroup.remove(group)
+
+
+def test_control_groups_are_ended_with_what_is_in_them(start: Start, marker: str, group: str) -> None:
+    """K9: who is found in them can be waited for first."""
+    left = start()
+    assert cgroup.take_in(group, left.pid)
+    found = end_leftovers({marker}, time.monotonic, lambda: cgroup.kill(group))
+    assert found == Leftovers((left.pid,))
+
+
+def test_who_was_stopped_is_woken_and_strangers_are_not(start: Start, marker: str) -> None:
+    """K9: a guardian that a job has stopped."""
+    stopped, stranger = start(**{MARKER: marker}), start(**{MARKER: secrets.token_hex(16)})
+    for one in (stopped, stranger):
+        one.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, one.pid, os.WSTOPPED)
+    wake({marker})
+    os.waitid(os.P_PID, stopped.pid, os.WCONTINUED)
+    assert Path(f"/proc/{stranger.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
 def test_a_zombie_is_gone_already(start: Start, marker: str) -> None:

@@ -61,8 +61,8 @@ def test_each_kind_has_the_profile_of_its_own_children(tmp_path: Path) -> None:
     application = loaded(tmp_path, EMBED, "app_profile", defaults={"nice": 1})
     embed, vault = application.kinds["embed"], application.kinds["vault_sync"]
     assert embed.profile == Profile((f"{tmp_path}/app_profile.py",), ("HF_HOME",), 5)
-    assert vault.profile == Profile((BUILT_IN,), (), 1)
-    assert len({embed.profile, vault.profile, Profile((BUILT_IN,), (), 1)}) == 2
+    assert vault.profile == Profile((BUILT_IN,), (), 1, network=False)
+    assert len({embed.profile, vault.profile, Profile((BUILT_IN,), (), 1, network=False)}) == 2
 
 
 def test_declarations_carry_the_limits_after_settings(tmp_path: Path) -> None:

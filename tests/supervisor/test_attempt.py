@@ -7,7 +7,9 @@ import pytest
 from msgspec import Raw
 
 from ipc.errors import ProtocolError
+from ipc.keeper import Crossed
 from ipc.messages import UNIT_ROWS, WINDOW_BATCHES, Batch, Failed, ResumePoint
+from ipc.oom import Look
 from landing.batches import Discard
 from landing.jobs import Claimed
 from landing.ledger import Report
@@ -18,6 +20,7 @@ from policies.options import Options
 from policies.transitions import Move
 from policies.verdict import Verdict
 from supervisor.api import Lane
+from supervisor.attempt.death import over_limit
 from supervisor.attempt.ending import Ending, raised, refused, timed_out
 from supervisor.attempt.receipt import named
 from supervisor.attempt.state import Attempt, with_own_limits
@@ -42,6 +45,7 @@ def attempt(gone: bool = False, **options: Any) -> Attempt:
         Gone(gone),  # type: ignore[arg-type]
         deadlines.began(0.0),
         JobView(1, "k", {}, None, 1),
+        Look(),
     )
     made.started = True
     return made
@@ -224,6 +228,17 @@ def test_a_clock_that_ran_out_says_for_how_long_nothing_came() -> None:
     ending = timed_out(Overdue(Clock.BATCH, 120.0, 0.0))
     assert ending.error is not None
     assert ending.error["message"] == "no batch for 120 s"
+
+
+def test_a_tree_of_too_many_is_told_so_whatever_the_rough_figure_of_its_memory_is() -> None:
+    """FIELD J5: shared pages are counted for each process in it."""
+    both = Options(memory_limit=500_000_000, process_limit=64)
+    many, large = Crossed(600_000_000, 65), Crossed(512_000_000, 64)
+    assert over_limit(many, both).code == "process_limit"
+    ending = over_limit(large, both)
+    assert ending.code == "memory_limit"
+    assert ending.error is not None
+    assert ending.error["message"] == "memory limit 500 MB crossed at 512 MB in 64 processes"
 
 
 def test_a_jobs_own_limits_win_over_its_kinds() -> None:

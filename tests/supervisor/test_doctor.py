@@ -1,11 +1,30 @@
 """`doctor` and the names: what is wrong with a machine, an environment, a store."""
 
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from ipc.guardian import cgroup, shield
+from ipc.guardian.orders import CGROUP, GROUP, GUARDIAN
+from ipc.oom import Look
 from landing.disk import file_system
-from supervisor.cli.doctor import disk_finding, has_wal_reset_bug, leftovers_finding, sqlite_finding
+from landing.jobs import Register
+from landing.store import Store
+from policies.options import Options
+from supervisor import machine, sensors
+from supervisor.cli.doctor import (
+    children_findings,
+    disk_finding,
+    has_wal_reset_bug,
+    kill_finding,
+    leftovers_finding,
+    oom_finding,
+    shield_finding,
+    spawn_finding,
+    sqlite_finding,
+)
 from supervisor.client import Client
 from supervisor.told.names import hidden, origin, strangers
 from tests.cli.shell import Shell
@@ -17,10 +36,12 @@ def test_a_healthy_environment_has_its_versions_and_exit_code_0(tmp_path: Path) 
     assert (done.code, done.json["ok"]) == (0, True)
     findings = {finding["name"]: finding for finding in done.json["findings"]}
     assert findings.keys() == {
-        *("laneway", "python", "sqlite", "msgspec", "platform", "kill", "leftovers", "names", "store")
+        *("laneway", "python", "sqlite", "msgspec", "platform", "names"),
+        *("kill", "leftovers", "spawn", "shield", "oom", "store"),
     }
     assert findings["store"]["value"] == f"none in {shell.home}"
-    assert findings["kill"]["value"].startswith("process group")
+    here = {one.name: one.value for one in children_findings([])}
+    assert {name: findings[name]["value"] for name in here} == here, "what is true of this process, too"
     assert [line.split()[0] for line in shell("doctor").out.splitlines()] == list(findings)
 
 
@@ -96,11 +117,92 @@ def test_the_sqlite_versions_with_the_wal_reset_bug_are_known(
     assert sqlite_finding(version).level == ("warning" if bug else "ok")
 
 
-def test_whether_a_start_finds_what_dead_runs_left_running_is_said_honestly() -> None:
+# --- what can be done to children
+
+
+def test_how_surely_a_job_is_killed_is_said_honestly() -> None:
+    """C126, OS.md 2: the sentence of a process group promises no more than it can keep."""
+    assert "below /sys/fs/cgroup/mine" in kill_finding(CGROUP, "/sys/fs/cgroup/mine").value
+    assert kill_finding(GUARDIAN, "").value.startswith("guardian: ends the whole tree")
+    group = kill_finding(GROUP, "")
+    assert (group.value, group.level) == ("process group", "warning")
+    assert group.advice == (
+        "the worker and all descendants that stay in its process group die;"
+        " a descendant that leaves the group and outlives its parent may survive"
+    )
+
+
+def test_the_tier_is_the_one_that_a_run_would_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    """C126: tried, not guessed; a cgroup where one is ours, else a guardian if it can get the orphans."""
+    tier, folder = machine.kill_tier()
+    assert (tier, folder) == ((CGROUP, cgroup.base()) if cgroup.base() else (GUARDIAN, ""))
+    monkeypatch.setattr("supervisor.machine.cgroup.base", lambda: None)
+    assert machine.kill_tier() == (GUARDIAN, "")
+    monkeypatch.setitem(sys.modules, "ctypes", None)  # a Python that cannot ask the system for them
+    assert machine.kill_tier() == (GROUP, "")
+
+
+def test_who_ends_what_a_dead_supervisor_has_left_is_said_honestly() -> None:
     """K9, U41."""
-    assert leftovers_finding(can_look=True).level == "ok"
-    without = leftovers_finding(can_look=False)
+    by_both = "guardians end them when a supervisor dies; a start ends the rest, found by its environment"
+    assert leftovers_finding(GUARDIAN, can_look=True).value == by_both
+    assert leftovers_finding(CGROUP, can_look=True).value == f"{by_both} or its cgroup"
+    alone = leftovers_finding(GROUP, can_look=True)
+    assert (alone.level, "guardian" in alone.value) == ("ok", False)
+    without = leftovers_finding(GROUP, can_look=False)
     assert (without.level, without.value) == ("warning", "not looked for: no /proc here")
+
+
+def test_how_children_begin_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DESIGN 5: templates on Linux, cold elsewhere."""
+    monkeypatch.setattr("sys.platform", "linux")
+    assert spawn_finding(templates=machine.has_templates()).value.startswith("templates: ")
+    monkeypatch.setattr("sys.platform", "darwin")
+    assert spawn_finding(templates=machine.has_templates()).value.startswith("cold: ")
+
+
+def test_the_shield_is_told_with_its_gaps_and_with_who_asks_for_it() -> None:
+    """U14: a kind that asks for what cannot be had is wrong, not a warning."""
+    whole = machine.Shield("landlock 7: store, signals")
+    assert shield_finding(whole, []).value == (
+        "possible: landlock 7: store, signals; no kind of this store asks for it"
+    )
+    asked = shield_finding(whole, ["embed", "report"])
+    assert (asked.level, asked.value.endswith("; on for embed, report")) == ("ok", True)
+    gap = shield_finding(replace(whole, gap="the store can be truncated"), ["embed"])
+    assert (gap.level, gap.advice) == ("warning", "the store can be truncated")
+    missing = machine.Shield("")
+    assert shield_finding(missing, []).level == "ok"
+    wanted = shield_finding(missing, ["embed"])
+    assert (wanted.level, wanted.value) == ("wrong", f"not possible: {machine.NO_SHIELD}")
+    assert wanted.advice.startswith("embed: shield = true")
+
+
+@pytest.mark.skipif(not shield.abi(), reason="this kernel has no Landlock")
+def test_the_kinds_that_ask_for_the_shield_are_those_that_the_store_knows(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    kinds = {"open": Options(), "closed": Options(shield=True), "shut": Options(shield=True)}
+    Store(shell.home, sensors.now_micros, create_missing=True).write(Register("notes", kinds))
+    findings = {one["name"]: one for one in shell("doctor", "--json").json["findings"]}
+    assert findings["shield"]["value"] == f"possible: {shield.described(shield.abi())}; on for closed, shut"
+
+
+def test_whether_a_kill_by_the_kernel_can_be_told_apart_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """FIELD H9, J3: the surest source is named."""
+    said = []
+    for look in (Look(1, True, 1, ()), Look(1, True, 1), Look(machine=1), Look()):
+        monkeypatch.setattr("supervisor.machine.Witness.look", lambda _, look=look: look)
+        said.append(oom_finding(machine.tells_of_oom()).value)
+    apart = "kills by the kernel, out of memory, are told apart: "
+    assert said == [
+        f"{apart}its log names them",
+        f"{apart}our memory cgroup counts them",
+        f"{apart}the machine counts them",
+        "kills by the kernel, out of memory, read as a SIGKILL by somebody",
+    ]
+
+
+# --- the disk
 
 
 def test_the_file_system_of_a_folder_is_named() -> None:

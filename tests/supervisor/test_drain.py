@@ -20,6 +20,7 @@ from supervisor import events
 from supervisor.events import BatchLanded, RunStarted, Stopping, Warned
 from supervisor.run.daemon import Served
 from supervisor.run.serve import serve
+from tests.supervisor.families import Family
 from tests.supervisor.serving import House, kill_session, wait_for
 
 HOLDER = """
@@ -166,6 +167,55 @@ def test_a_second_signal_ends_a_run_within_a_second_and_loses_nothing(house: Hou
     assert {house.job(one)["state"] for one in (hung, job)} == {"queued"}
     assert {house.job(one)["failures"] for one in (hung, job)} == {0}
     assert [n for n, _ in house.items(job)] == list(range(house.job(job)["landed_rows"]))
+    assert house.query("SELECT clean FROM laneway_runs") == [(1,)]
+
+
+AT_A_TERMINAL = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+
+
+@contextmanager
+def at_a_terminal(house: House) -> Iterator[tuple["subprocess.Popen[bytes]", int]]:
+    """Start a supervisor in the foreground of a terminal; give the terminal's other end, too."""
+    ours, theirs = os.openpty()
+    command = ["-m", "supervisor", "run", "--home", str(house.home), "--app", house.app]
+    process = subprocess.Popen(
+        [sys.executable, "-c", AT_A_TERMINAL, *command],
+        cwd=house.settings.folder,
+        stdin=theirs,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        yield process, ours
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+        os.close(theirs)
+
+
+def test_ctrl_c_at_a_terminal_drains_and_again_ends_all_within_a_second(house: House) -> None:
+    """FIELD H3, H1, C195: the first is no signal to the children; after the second no guardian is left."""
+    job = house.enqueue("wedged_in_c", batch_deadline=3600, grace=600)
+    with at_a_terminal(house) as (process, terminal):
+        wait_for(lambda: house.job(job)["landed_rows"] == 1)
+        os.write(terminal, b"\x03")
+        wait_for(lambda: house.query("SELECT 1 FROM laneway_events WHERE name = 'stopping'"))
+        assert house.job(job)["state"] == "running"
+        family = Family.of(process.pid)
+        assert len(family.alive()) == len(family.guardians) + len(family.kept) >= 2
+        os.write(terminal, b"\x03")
+        asked = time.monotonic()
+        process.wait(20)
+        assert time.monotonic() - asked < 1.0 + 1.0, "a second, and one for a busy machine"
+        assert family.left() == []
+    assert process.returncode == 130
+    assert (house.job(job)["state"], house.job(job)["failures"]) == ("queued", 0)
     assert house.query("SELECT clean FROM laneway_runs") == [(1,)]
 
 

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from ipc.child import Child
+from ipc.keeper import Keeper
 from supervisor import events
+from supervisor.cli.lines import sentence
 from tests.supervisor.serving import GALLERY, House, kill_session, wait_for
 
-SLACK_MS = 50.0
+SLACK_MS = 250.0
+"""The benchmarks measure how late a kill is; here the machine may have other work."""
 
 
 def kill_of(house: House, job: int) -> dict[str, object]:
@@ -94,16 +96,36 @@ def test_a_job_may_bring_its_own_deadline(house: House) -> None:
     assert kill_of(house, job)["deadline_s"] == 0.2
 
 
-def test_twenty_wedged_jobs_in_a_row_leave_both_slots_usable(house: House) -> None:
-    """C126, FIELD A9: every slot is free again after each kill; two quick jobs then overlap."""
-    wedged = [house.enqueue(kind) for kind in ("wedged_in_c", "runaway_regex") * 10]
+def test_twenty_wedged_jobs_in_a_row_leave_the_rate_of_quick_ones_level_and_both_slots_usable(
+    house: House,
+) -> None:
+    """C126, FIELD A9: wedged in C with the GIL and quick, in turn, on two slots; two more then overlap."""
+    wedged, quick = [], []
+    for _ in range(20):
+        wedged.append(house.enqueue("wedged_in_c", batch_deadline=0.3))
+        quick += [house.enqueue("quick"), house.enqueue("quick")]
     house.serve()
     for job in wedged:
         assert kill_of(house, job)["late_ms"] < SLACK_MS
+    took = [took_of(house, job) for job in quick]
+    first, last = min(took[:13]), min(took[-13:])
+    print(f"QUICK {first * 1000:.1f} ms at first, {last * 1000:.1f} ms at last")
+    assert last < 3 * first, "the quickest of a third: what else the machine does slows some of them"
+    ended = [house.job(job)["finished_at"] for job in quick]
+    early, late = ended[13] - ended[0], ended[-1] - ended[-14]
+    print(f"RATE {13e6 / early:.1f} a second at first, {13e6 / late:.1f} at last")
+    assert late < 2 * early
     pair = [house.enqueue("sleepy", {"seconds": 0.5}) for _ in range(2)]
     house.serve()
     (a0, a1), (b0, b1) = ([float(text) for _, text in house.items(job)] for job in pair)
     assert max(a0, b0) < min(a1, b1), "the two ran at the same time"
+
+
+def took_of(house: House, job: int) -> float:
+    """Return the seconds from the claim of a job's only attempt to its receipt, as the store has them."""
+    (attempt,) = house.attempts(job)
+    assert attempt["outcome"] == "done"
+    return float(attempt["finished_at"] - attempt["claimed_at"]) / 1e6
 
 
 def test_a_kill_leaves_no_zombie_and_no_descriptor(house: House) -> None:
@@ -130,26 +152,32 @@ def test_a_sleeping_lander_does_not_hold_up_a_kill_in_another_lane(house: House)
     assert ended.keys() == {wedged, slow}
 
 
-def test_a_child_that_not_even_sigkill_ends_is_told_as_a_survivor_and_its_slot_is_freed(
+def test_a_child_that_nothing_ends_is_told_as_a_survivor_and_its_slot_is_freed(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """OS.md 1, FIELD A7: state D cannot be made here at will, so the two signals are held back instead."""
-    held: list[Child] = []
-    really = Child.kill_group
+    """OS.md 1, FIELD A7: state D cannot be made here at will, so all orders to its guardian are held back."""
+    held: set[Keeper] = set()
+
+    def hold(name: str) -> None:
+        really = getattr(Keeper, name)
+        monkeypatch.setattr(Keeper, name, lambda keeper: None if keeper in held else really(keeper))
+
+    monkeypatch.setattr("ipc.ladder.GUARDIAN_SECONDS", 0.1)
     monkeypatch.setattr("ipc.ladder.PATIENCE", 0.2)
-    monkeypatch.setattr(Child, "terminate", lambda child: held.append(child))  # noqa: PLW0108
-    monkeypatch.setattr(Child, "dump", lambda child: None)
-    monkeypatch.setattr(Child, "kill_group", lambda child: None if child in held else really(child))
+    monkeypatch.setattr(Keeper, "term", lambda keeper: held.add(keeper))  # noqa: PLW0108 - it is a method
+    for name in ("dump", "kill", "put_down"):
+        hold(name)
     job, after = house.enqueue("wedged_in_c"), house.enqueue("quick")
     assert house.serve().ended == "idle"
     (attempt,) = house.attempts(job)
     assert attempt["outcome"] == "timed_out"
     assert attempt["kill"]["rung"] == "unkillable"
-    assert attempt["kill"]["survivors"] == [held[0].pid]
+    (survivor,) = attempt["kill"]["survivors"]
     assert attempt["exit"] is None
     assert house.job(after)["state"] == "done"
-    os.kill(held[0].pid, signal.SIGKILL)
-    held[0]._process.wait()
+    (ended,) = (one for one in house.of(events.AttemptEnded) if one.job == job)
+    assert f"killed, survivors: pid {survivor} (" in sentence(ended, 0), "never plainly killed"
+    assert not Path(f"/proc/{survivor}").exists(), "its guardian had only to be asked"
 
 
 def test_a_supervisor_that_was_stopped_for_a_while_kills_no_healthy_child(

@@ -28,7 +28,8 @@ from supervisor.run import opening
 from supervisor.run.daemon import Served
 from supervisor.run.opening import tied
 from supervisor.run.serve import take_lock
-from tests.supervisor.serving import House, wait_for
+from tests.supervisor.families import children
+from tests.supervisor.serving import House, kill_session, wait_for
 
 LEAVER = """
 import os, subprocess, sys, time
@@ -106,9 +107,13 @@ def told(house: House, code: str) -> list[str]:
     return [event.text for event in house.of(Warned) if event.code == code]
 
 
-def die(process: subprocess.Popen[str]) -> None:
-    os.kill(process.pid, signal.SIGKILL)
-    process.communicate()
+def die_together(process: "subprocess.Popen[str]") -> None:
+    """Kill a supervisor and its guardians so that none of them can act on another's end."""
+    os.kill(process.pid, signal.SIGSTOP)
+    guardians = [one.pid for one in children(process.pid)]
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for pid in (*guardians, process.pid):
+            os.kill(pid, number)
 
 
 # --- processes of dead runs
@@ -116,13 +121,14 @@ def die(process: subprocess.Popen[str]) -> None:
 
 @needs_proc
 def test_what_left_its_tree_is_ended_before_its_job_is_claimed_again(leaver: House, tmp_path: Path) -> None:
-    """K9, U41, FIELD B3: in a session of its own, deaf to SIGTERM, and its parent is dead."""
+    """K9, U41, FIELD B3: in a session of its own, deaf to SIGTERM; its parent and its guardian are dead."""
     job = leaver.enqueue("leaves", {"pid": str(tmp_path / "left")})
     process = leaver.start()
     try:
         wait_for((tmp_path / "left").exists)
+        die_together(process)
     finally:
-        die(process)
+        kill_session(process)
     left = int((tmp_path / "left").read_text())
     assert is_alive(left)
     assert leaver.serve() == Served("idle")
@@ -233,11 +239,9 @@ def test_everything_killed_right_after_a_claim_is_found_and_run(house: House) ->
     process = house.start()
     try:
         wait_for(lambda: house.job(job)["claims"])
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-        for pid in [process.pid, *map(int, children)]:
-            os.kill(pid, signal.SIGKILL)
+        die_together(process)
     finally:
-        process.communicate()
+        kill_session(process)
     assert house.serve() == Served("idle")
     assert [n for n, _ in house.items(job)] == list(range(5))
     assert house.job(job)["state"] == "done"

@@ -3,7 +3,12 @@
 import subprocess
 import sys
 
+import pytest
+
+from ipc.errors import AppError
 from ipc.messages import Ack, Batch, Done, Failed, Ready, ResumePoint, Started, Stop
+from ipc.sources import pack, read
+from worker.registry import load_lanes
 
 COUNT = """
     @app.lane("count")
@@ -66,6 +71,27 @@ def test_ready_names_all_kinds(start):
     ready = worker.next()
     assert isinstance(ready, Ready)
     assert ready.kinds == ["also", "count"]
+
+
+def test_ready_tells_what_the_application_was_loaded_from(start, tmp_path):
+    """K13: its own file and its helpers, wherever it goes meanwhile; nothing of ours or of Python's."""
+    helper = tmp_path / "helper_of_it.py"
+    helper.write_text("x = 1\n")
+    ready = start(COUNT + "\n    import json, os, msgspec, helper_of_it\n    os.chdir('/')\n").next()
+    paths = [tmp_path.resolve() / "app_under_test.py", helper.resolve()]
+    files = {str(path): read(str(path)) for path in paths}
+    assert ready.sources == pack(files)
+    helper.write_text("x = 22\n")
+    assert start(COUNT + "\n    import helper_of_it\n").next().sources != pack(files)
+
+
+def test_a_working_folder_that_is_gone_is_said(tmp_path, monkeypatch):
+    """K13: in words, as all that keeps an application from being loaded."""
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(AppError, match="the working folder: No such file or directory"):
+        load_lanes(["app_under_test.py"])
 
 
 def test_an_idle_child_leaves_at_stop_and_at_the_end_of_the_stream(spawn):
