@@ -163,6 +163,8 @@ class Conversation:
     def _word(self, attempt: Attempt, message: Done | Failed | Yielded) -> None:
         if not attempt.started and not (isinstance(message, Failed) and message.disposition != "skip"):
             raise ProtocolError("order", f"{type(message).__name__} came before Started")
+        if attempt.reads:  # its answer would reach the child's next job
+            raise ProtocolError("order", f"{type(message).__name__} came while a read was unanswered")
         if isinstance(message, Yielded) and not attempt.stop_sent:
             raise ProtocolError("order", "Yielded came, but nobody had asked for it")
         if isinstance(message, Done) and not is_json(message.result):
@@ -176,7 +178,7 @@ class Conversation:
             case Done():
                 attempt.end(Ending(outcome=Outcome.DONE, by_word=True, result=message.result))
             case Failed():
-                attempt.end(raised(message))
+                attempt.end(raised(message, attempt.loaded.closed))
             case Yielded():
                 attempt.end(Ending(outcome=Outcome.YIELDED, by_word=True))
         self._pool.rest(attempt.worker, attempt.options)

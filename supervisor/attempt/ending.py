@@ -1,6 +1,6 @@
 """How an attempt can end, and who says so: each way is made by a function of its own."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -9,6 +9,7 @@ from ipc.messages import Failed
 from landing.batches import LanderRaised, RowsRefused
 from policies.deadlines import Clock, Overdue
 from policies.job import Disposition, Outcome
+from supervisor.told.shield import why_refused
 
 WORDS: Final = {Clock.START: "no row", Clock.BATCH: "no batch", Clock.JOB: "not done"}
 
@@ -41,14 +42,18 @@ def refused(code: str, text: str) -> Ending:
     return Ending(outcome=Outcome.FAILED, code=code, error={"type": "", "message": text, "traceback": ""})
 
 
-def raised(message: Failed) -> Ending:
-    """End an attempt as the compute half said, with its exception as bounded text."""
+def raised(message: Failed, closed: Sequence[str] = ()) -> Ending:
+    """End an attempt as the compute half said, with its exception as bounded text.
+
+    `closed` are the names of the folder that a shield closes to it.
+    """
+    why = why_refused(message.message, message.bases, closed)
     disposition = Disposition(message.disposition)
     return Ending(
         outcome=Outcome.SKIPPED if disposition is Disposition.SKIP else Outcome.FAILED,
         by_word=True,
         code=message.code or ("retry" if disposition is Disposition.RETRY else "raised"),
-        error={"type": message.type, "message": message.message, "traceback": message.traceback},
+        error={"type": message.type, "message": f"{message.message}{why}", "traceback": message.traceback},
         disposition=disposition,
         bases=tuple(message.bases),
         retry_after=message.retry_after,

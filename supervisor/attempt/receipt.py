@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any, Final
 
 from ipc.child import Exit
-from ipc.guardian.shield import abi, described
 from ipc.ladder import BEFORE_KILL
 from landing.finish import Finish
 from landing.ledger import Report
@@ -14,7 +13,7 @@ from policies.job import Outcome
 from policies.retry import judge
 from policies.transitions import Move, target
 from policies.verdict import Verdict
-from supervisor import events
+from supervisor import events, machine
 from supervisor.attempt.ending import Ending
 from supervisor.attempt.state import Attempt
 
@@ -115,7 +114,7 @@ def world_facts(attempt: Attempt) -> Mapping[str, Any]:
     return {
         "spawn": child.spawn,
         "kill": child.tier,
-        "shield": described(abi()) if profile.shield else None,
+        "shield": machine.shield().kept_off if profile.shield else None,
         "network": "open" if profile.network else "sealed",
         "limits": {name: value for name, value in limits.items() if value},
     }

@@ -11,7 +11,8 @@ from ipc.messages import Stop
 from supervisor.children.worker import Stage, Worker
 
 LEAVE_GRACE: Final = 5.0
-"""Seconds in which a child that has nothing to do leaves by itself, and again before it is killed."""
+"""Seconds in which a child that has nothing to do leaves by itself, and again before it is killed; also in
+which a guardian says what a child holds that rests."""
 
 
 class Ladders:
@@ -55,6 +56,11 @@ class Ladders:
 
     def _climbs(self, now: float) -> Iterator[float]:
         for worker in list(self._workers):
+            if worker.stage is Stage.RESTING and worker.climb is None and not worker.may_stay:
+                if (due := worker.rests_since + LEAVE_GRACE) > now:
+                    yield due
+                    continue
+                self.let_leave(worker)  # its guardian does not say what it holds
             while worker.climb is not None and (rung := next_rung(worker.climb)) is not None:
                 name, due = rung
                 if due > now:

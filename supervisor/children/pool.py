@@ -20,6 +20,7 @@ from supervisor.children import rest
 from supervisor.children.keepers import Keepers
 from supervisor.children.ladders import Ladders, patience
 from supervisor.children.lines import Lines
+from supervisor.children.sight import sight_of
 from supervisor.children.starts import Starts
 from supervisor.children.worker import Listener, Stage, Worker
 from supervisor.loop import Loop
@@ -75,15 +76,17 @@ class Pool:
         """Have a child of `profile` ready soon, replacing an idle one of another profile if need be."""
         if self._closed or not self.starts.may_start(profile) or self._coming(profile):
             return
-        if len(self._workers) >= self._limit:
-            self._replace_idle()
-            return
-        self._start(profile)
+        if len(self._workers) < self._limit:
+            self._start(profile)
+        elif (idle := next((one for one in self._workers if one.stage is Stage.READY), None)) is not None:
+            self.dismiss(idle)
 
-    def take(self, profile: Profile) -> Worker | None:
-        """Hand over a ready child of `profile`, or None."""
-        for worker in self._workers:
-            if worker.is_ready and worker.profile == profile:
+    def take(self, profile: Profile, since: float) -> Worker | None:
+        """Hand over a ready child of `profile` that sees all that there was at `since`, or None."""
+        for worker in [one for one in self._workers if one.is_ready and one.profile == profile]:
+            if worker.is_blind(since):
+                self.dismiss(worker)
+            else:
                 worker.stage = Stage.BUSY
                 self.starts.held_up(profile)
                 return worker
@@ -93,12 +96,6 @@ class Pool:
         stages = (Stage.STARTING, Stage.READY)
         return any(one.stage in stages and one.profile == profile for one in self._workers)
 
-    def _replace_idle(self) -> None:
-        for worker in self._workers:
-            if worker.stage is Stage.READY:
-                self.dismiss(worker)
-                return
-
     # --- start
 
     def _start(self, profile: Profile) -> None:
@@ -107,7 +104,8 @@ class Pool:
             keeper = self._keepers.free(command)
             if keeper is None:
                 return
-            worker = Worker(Child(command, keeper), profile, started_at=self._monotonic())
+            sight = sight_of(command)
+            worker = Worker(Child(command, keeper), profile, sight, started_at=self._monotonic())
         except OSError as error:
             self.starts.failed(profile, f"a process cannot be started: {error.strerror}")
             return
@@ -220,7 +218,7 @@ class Pool:
         if rest.after_word(worker, options) is not None:
             self.dismiss(worker)
             return
-        worker.stage = Stage.RESTING
+        worker.stage, worker.rests_since = Stage.RESTING, self._monotonic()
         worker.child.keeper.limit(0, 0)
         worker.child.keeper.ask()
 
@@ -234,6 +232,9 @@ class Pool:
     def back(self, worker: Worker) -> None:
         """The last job of a child that may stay has its receipt: it is ready for another."""
         worker.may_stay = False
+        if self._closed or worker.climb is not None:
+            self.dismiss(worker)
+            return
         worker.child.begin_anew()
         worker.stage, worker.ready_at = Stage.READY, self._monotonic()
         self.listener.ready()

@@ -61,7 +61,8 @@ class Starts:
         failures = self._failures[profile] = self._failures.get(profile, 0) + 1
         self._not_before[profile] = self._monotonic() + WAIT * 10 ** (failures - 1)
         if failures >= STARTS and profile not in self.held:
-            text = f"children of {', '.join(profile.specs)} do not start: {why}"
+            where = ", behind the shield," if profile.shield else ""
+            text = f"children of {', '.join(profile.specs)}{where} do not start: {why}"
             self.held[profile] = Held(START_FAILED, text)
 
     def agrees(self, profile: Profile, sources: bytes) -> bool:

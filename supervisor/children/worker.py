@@ -10,6 +10,7 @@ from ipc.ladder import Climb
 from ipc.messages import Up
 from policies.options import Options
 from supervisor.application import Profile
+from supervisor.children.sight import Sight
 
 
 class Stage(StrEnum):
@@ -30,6 +31,7 @@ class Worker:
     Attributes:
         child: the process.
         profile: the world that it was started for.
+        sight: what it sees behind a shield, None for all that there is.
         stage: where it is in its life.
         climb: the kill under way, None for none.
         abandoned: it, or something that it started, cannot be ended.
@@ -45,6 +47,7 @@ class Worker:
 
     child: Child
     profile: Profile
+    sight: Sight | None = None
     stage: Stage = Stage.STARTING
     climb: Climb | None = None
     abandoned: bool = False
@@ -58,12 +61,17 @@ class Worker:
     rss_first: float = 0.0
     started_at: float = 0.0
     ready_at: float = 0.0
+    rests_since: float = 0.0
     gone_at: float = 0.0
 
     @property
     def is_ready(self) -> bool:
         """Tell whether it can be given a job; one that is being stopped cannot."""
         return self.stage is Stage.READY and self.climb is None
+
+    def is_blind(self, since: float) -> bool:
+        """Tell whether something is closed to it only because it is older than that; `since` is monotonic."""
+        return self.started_at < since and self.sight is not None and self.sight.has_aged()
 
     @property
     def gone(self) -> bool:

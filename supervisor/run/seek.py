@@ -33,7 +33,7 @@ class Seeker:
         self._dispatch = dispatch
         self._lander = lander
         self._claiming = False
-        self._unplaced: list[Claimed] = []
+        self._unplaced: list[tuple[Claimed, float]] = []
         self._warm: Profile = list(kinds.values())[-1].profile
         self._next_wake: int | None = None
         self._nothing_left = False
@@ -108,28 +108,29 @@ class Seeker:
         self._nothing_left = reply.claimed is None and reply.wanted is None
         if reply.claimed is not None:
             self._look = True
-            self._unplaced.append(reply.claimed)
+            self._unplaced.append((reply.claimed, self._world.monotonic()))
             self._place()
         if reply.wanted is not None:
             self._warm = self._kinds[reply.wanted].profile
             self._pool.want(self._warm)
 
     def _place(self) -> None:
-        """Give claimed jobs to ready children; a child that died meanwhile is replaced first."""
-        for claimed in list(self._unplaced):
+        """Give claimed jobs to ready children; one that died meanwhile, or does not see all, is replaced."""
+        for waiting in list(self._unplaced):
+            claimed, since = waiting
             loaded = self._kinds[claimed.kind]
-            if (worker := self._pool.take(loaded.profile)) is not None:
-                self._unplaced.remove(claimed)
+            if (worker := self._pool.take(loaded.profile, since)) is not None:
+                self._unplaced.remove(waiting)
                 self._dispatch.place(claimed, loaded, worker)
             elif self._pool.starts.holds(loaded.profile):
-                self._unplaced.remove(claimed)
+                self._unplaced.remove(waiting)
                 self._release(claimed)
             else:
                 self._pool.want(loaded.profile)
 
     def _give_back(self) -> None:
         while self._unplaced:
-            self._release(self._unplaced.pop())
+            self._release(self._unplaced.pop()[0])
 
     def _release(self, claimed: Claimed) -> None:
         """Return a job that no child ever saw; no failure is counted."""

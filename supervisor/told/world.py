@@ -31,8 +31,14 @@ def is_plain(world: Mapping[str, Any]) -> bool:
 
 def in_words(world: Mapping[str, Any]) -> str:
     """Say what was on, in the order of a child's life; "" when nothing of it can be read."""
-    known = [words.get(str(world.get(name))) for name, words in (("spawn", SPAWN), ("kill", TREE))]
-    return ", ".join(filter(None, [*known, *asked_for(world)]))
+    return ", ".join(filter(None, [spawned(world), TREE.get(text(world, "kill")), *asked_for(world)]))
+
+
+def spawned(world: Mapping[str, Any]) -> str:
+    """Say how the child began; "cold", if that was not asked for, is followed by why there are no copies."""
+    how, _, why = text(world, "spawn").partition(" ")
+    words = SPAWN.get(how, "")
+    return f"{words} ({why})" if words and why else words
 
 
 def is_whole_tree(world: Mapping[str, Any] | None) -> bool:

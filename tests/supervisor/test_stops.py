@@ -7,6 +7,8 @@ from contextlib import closing
 from pathlib import Path
 from statistics import median
 
+import pytest
+
 from ipc.doorbell import ring
 from landing.cancel import Cancel
 from landing.connect import open_writer, store_path
@@ -32,6 +34,7 @@ def test_of_two_supervisors_started_together_one_runs_and_the_other_says_so(hous
         process.communicate()
 
 
+@pytest.mark.timeout(240)
 def test_twenty_sigkills_of_the_supervisor_lose_no_row_and_repeat_none(house: House) -> None:
     """Promise 2 and 3, K2, K4, K9."""
     dice = random.Random(20)
