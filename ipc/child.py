@@ -15,6 +15,7 @@ import signal
 import socket
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -82,6 +83,9 @@ def pruned(environ: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
 class Child:
     """A child that `keeper`, which must be free, starts. Everything that is told of it goes to `take`.
 
+    Raises:
+        OSError: there is no descriptor left, or the command is too long; nothing has been started.
+
     Attributes:
         pid: its process id, 0 until it has been started.
         template: the process that it is a copy of, 0 for none.
@@ -98,15 +102,18 @@ class Child:
     """
 
     def __init__(self, command: Command, keeper: Keeper) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        log_read, log_write = os.pipe()
-        self._stack: int | None = open_stack()
-        self._stacks = ""
-        try:
+        with ExitStack() as kept, ExitStack() as given:
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+            kept.callback(ours.close)
+            given.callback(theirs.close)
+            log_read, log_write = os.pipe()
+            kept.callback(os.close, log_read)
+            given.callback(os.close, log_write)
+            self._stack: int | None = open_stack()
+            kept.callback(os.close, self._stack)
             keeper.start(command.start(keeper.pid), (theirs.fileno(), log_write, self._stack))
-        finally:
-            theirs.close()
-            os.close(log_write)
+            kept.pop_all()
+        self._stacks = ""
         os.set_blocking(log_read, False)
         self.keeper = keeper
         self.channel = Channel(ours)

@@ -4,12 +4,13 @@ Keeper.start(order, fds) -> Started | Failed        one worker at a time
 Keeper.term | dump | kill -> Left* -> Over          its tree has ended, or cannot be
 """
 
+import errno
 import os
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,8 @@ PROGRAM: Final = str(Path(__file__).with_name("guardian") / "__main__.py")
 FLAGS: Final = ("-I", "-S")
 """The guardian's interpreter is isolated and has no site packages: nothing of the user's runs in it."""
 HEARD: Final = 64 << 10
+BUFFER: Final = 2 * orders.LONGEST
+"""Bytes that may wait in the lifeline: any order finds room where those before it have been taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +101,8 @@ class Keeper:
 
     def __init__(self, environment: Mapping[str, str], lock: Path) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER)
+        theirs.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER)  # macOS counts what waits there
         argv = [sys.executable, *FLAGS, PROGRAM, str(theirs.fileno()), str(lock), str(int(DUMP_SIGNAL))]
         try:
             self._process = subprocess.Popen(  # noqa: S603 - our own file under our own interpreter
@@ -126,13 +131,25 @@ class Keeper:
         """Return the descriptor to wait on."""
         return self._lifeline.fileno()
 
+    @property
+    def group(self) -> str:
+        """Return the control group that its children are in, "" for none."""
+        return "" if self.spec is None else self.spec[6]
+
     # --- orders
 
     def start(self, spec: orders.Start, fds: tuple[int, int, int]) -> None:
-        """Have a child started with its channel, output and stack descriptors; the answer comes as told."""
+        """Have a child started with its channel, output and stack descriptors; the answer comes as told.
+
+        Raises:
+            OSError: the command line and the environment are too long.
+        """
+        order = orders.pack(orders.START, spec)
+        if len(order) > orders.LONGEST:
+            limit = orders.LONGEST >> 10
+            raise OSError(errno.E2BIG, f"its command line and environment are longer than {limit} KiB")
         self.free, self.spec = False, spec
-        with suppress(OSError):  # gone: its lifeline says so
-            socket.send_fds(self._lifeline, [orders.pack(orders.START, spec)], fds)
+        self._send(order, fds)
 
     def term(self) -> None:
         """Have the child dump its stacks and die; wake both first if they were stopped."""
@@ -155,11 +172,24 @@ class Keeper:
         self._order(orders.ASK)
 
     def _order(self, word: str, *values: int) -> None:
-        if self._process.returncode is None:
+        self._send(orders.pack(word, *values))
+
+    def _send(self, order: bytes, fds: Sequence[int] = ()) -> None:
+        try:
+            sent = socket.send_fds(self._lifeline, [order], fds)
+        except (BrokenPipeError, ConnectionResetError):  # gone: its lifeline says so
+            return
+        except OSError:
+            sent = 0
+        if sent < len(order):  # it has not read for long, and what comes next would be out of step
+            self.put_down()
+        self._wake()
+
+    def _wake(self) -> None:
+        """Let it run on: a job may have stopped it."""
+        if not self.gone and self._process.returncode is None:
             with suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGCONT)  # a job may have stopped it
-        with suppress(OSError):
-            self._lifeline.send(orders.pack(word, *values))
+                os.kill(self.pid, signal.SIGCONT)
 
     # --- what it tells
 
@@ -174,12 +204,14 @@ class Keeper:
         self.gone = self.gone or not data
         *lines, self._heard = (self._heard + data).split(b"\n")
         self._heard = self._heard[-orders.LINE :]
-        return [told for one in lines if (told := read(one[: orders.LINE].decode())) is not None]
+        texts = (one[: orders.LINE].decode("utf-8", "replace") for one in lines)
+        return [told for text in texts if (told := read(text)) is not None]
 
     # --- its end
 
     def let_go(self) -> None:
         """End the lifeline: it ends what it keeps, and leaves."""
+        self._wake()
         with suppress(OSError):
             self._lifeline.shutdown(socket.SHUT_WR)
 
@@ -211,7 +243,7 @@ def whole(values: list[str], count: int) -> Iterator[int]:
     if len(values) != count:
         raise ValueError(values)
     for value in values:
-        if len(value) > 18:
+        if len(value) > 18 or not (value.isascii() and value.removeprefix("-").isdigit()):
             raise ValueError(value)
         yield int(value)
 

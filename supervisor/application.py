@@ -21,6 +21,9 @@ from supervisor.settings.values import Settings, options_for
 from supervisor.told.spelling import did_you_mean
 
 BUILT_IN: Final = "supervisor.lanes:app"
+DEEPEST: Final = 20_000
+"""Calls; an application may ask for more, but what children send nested so deeply would overflow the stack."""
+
 NO_APP: Final = (
     "no application; name one with --app FILE.py or MODULE, or as app in supervisor.toml"
     " (for the built-in lanes alone: --app supervisor.lanes)"
@@ -145,6 +148,8 @@ def load(spec: str, folder: Path) -> LoadedApp:
             app = load_app(spec)
     except AppError as error:
         raise ApplicationRefused([str(error)]) from error
+    finally:
+        sys.setrecursionlimit(min(sys.getrecursionlimit(), DEEPEST))
     if not isinstance(app, App):
         raise ApplicationRefused([f"app {spec!r} is a {type(app).__name__}, not a supervisor.App"])
     return LoadedApp(spec, app)

@@ -6,6 +6,7 @@ USAGE = (
     "usage: python -P -m worker --channel FD --stack FD --parent PID [--template FD] [--sealed]"
     " [--jobs N] [--cpu SECONDS] [--open-files N] [--file-size BYTES] APP [APP...]\n"
 )
+DIGITS = 18
 
 
 class Arguments:
@@ -40,10 +41,15 @@ def parse(argv: Sequence[str]) -> Arguments | None:
         name = words.pop(0)[2:].replace("-", "_")
         if name == "sealed":
             arguments.sealed = True
-        elif name in numbers and words and words[0].isascii() and words[0].isdigit():
+        elif name in numbers and words and is_number(words[0]):
             setattr(arguments, name, int(words.pop(0)))
         else:
             return None
     arguments.apps = words
     whole = words and min(arguments.channel, arguments.stack, arguments.parent) >= 0
     return arguments if whole else None
+
+
+def is_number(word: str) -> bool:
+    """Tell whether a word is a whole number that is no absurdity."""
+    return word.isascii() and word.isdigit() and len(word) <= DIGITS

@@ -11,7 +11,7 @@ from math import ceil, inf
 from typing import Final
 
 PROFILED: Final = -8
-"""The clock by which Linux holds a CPU limit: in ticks, so it can be off the exact one by a tenth and more."""
+"""The clock by which Linux holds a CPU limit: in ticks, so it can be a tenth and more off the exact one."""
 LAST_SECONDS: Final = 5
 """CPU seconds that are left to a job which blocks SIGXCPU."""
 

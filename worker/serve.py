@@ -44,7 +44,8 @@ def serve(pipe: Pipe, loaded: Loaded, allowance: Allowance = ANY) -> None:
         pipe.send(Ready(os.getpid(), sorted(loaded.lanes), loaded.sources))
         while (message := pipe.recv()) is not None and not isinstance(message, Stop):
             if isinstance(message, Run):  # an Ack that comes after its job's end is no news
-                limit_cpu(allowance.cpu, last=allowance.last)
+                if allowance.cpu:  # else whatever limit the user has set for all processes stays
+                    limit_cpu(allowance.cpu, last=allowance.last)
                 pipe.send(work(pipe, message, loaded.lanes))
 
 

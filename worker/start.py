@@ -24,8 +24,9 @@ def start(arguments: Arguments) -> NoReturn:
             text = str(error)[:1000]
             Pipe(arguments.channel).send(Failed(0, "unstated", "app_start_failed", "AppError", text))
         leave(1)
-    if arguments.template >= 0:
-        stay(arguments.template, Place(arguments.channel, arguments.stack, arguments.parent))
+    place = Place(arguments.channel, arguments.stack, arguments.parent)
+    if arguments.template >= 0 and not stay(arguments.template, place):
+        leave(0)
     set_limits(arguments.open_files, arguments.file_size)
     allowance = Allowance(arguments.cpu, last=arguments.jobs == 1)
     serve(Pipe(arguments.channel), lanes, allowance)
@@ -36,7 +37,8 @@ def leave(code: int) -> NoReturn:
     """End the process: what the application has registered for its exit is run, nothing is taken apart.
 
     To clear every module out of memory that the kernel is about to take back is most of the time of
-    a small job, and touches pages that a copy shares with its template.
+    a small job, and touches pages that a copy shares with its template. Threads end with the process,
+    daemons or not: the job that started them is over.
     """
     with suppress(BaseException):
         atexit._run_exitfuncs()  # noqa: SLF001 - as multiprocessing does for its children

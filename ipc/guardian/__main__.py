@@ -8,6 +8,7 @@ import signal
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -17,9 +18,10 @@ def main(lifeline: int, lock: str, dump_signal: int) -> None:
     from _socket import socket  # noqa: PLC0415 - below the path that it needs
 
     from ipc.guardian import birth, keep  # noqa: PLC0415
+    from ipc.guardian.lifeline import Lifeline  # noqa: PLC0415
     from ipc.guardian.orders import GROUP, GUARDIAN  # noqa: PLC0415
 
-    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
+    for number in signal.valid_signals().difference((*birth.FIXED, signal.SIGCHLD)):
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     wakes, wake = os.pipe()
@@ -28,12 +30,13 @@ def main(lifeline: int, lock: str, dump_signal: int) -> None:
     signal.signal(signal.SIGCHLD, lambda *_: None)  # an inherited SIG_IGN would have the kernel reap
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     os.set_inheritable(lifeline, False)
+    birth.prctl(PR_SET_PDEATHSIG, signal.SIGCONT)  # one that was stopped must see the end of its supervisor
     tier = GUARDIAN if birth.prctl(PR_SET_CHILD_SUBREAPER, 1) else GROUP
     try:
         hold(lock)
     except OSError:  # the store's folder is gone, and with it the run: its supervisor says so
         return
-    keep.Guardian(socket(fileno=lifeline), wakes, dump_signal, tier).serve()
+    keep.Guardian(Lifeline(socket(fileno=lifeline)), wakes, dump_signal, tier).serve()
 
 
 def hold(lock: str) -> None:

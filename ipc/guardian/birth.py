@@ -2,7 +2,7 @@
 
 A session of its own, death with the guardian, niceness, the first place in the queue of the kernel's
 out-of-memory killer, the shield, the control group; then exec. What goes wrong on the way comes
-back as text through a pipe that exec closes.
+back as text through a pipe that exec closes. Nobody waits for that: a folder may hang.
 """
 
 import os
@@ -11,17 +11,54 @@ import sys
 from contextlib import suppress
 
 from ipc.guardian import cgroup, shield
-from ipc.guardian.orders import Start
+from ipc.guardian.orders import LINE, Start
 
 PR_SET_PDEATHSIG = 1
 OOM_SCORE = b"800"
 """Added to a child's badness (of 1000): the kernel picks it before its owner's editor."""
 
 NOT_BEGUN = 126
+FIXED = (signal.SIGKILL, signal.SIGSTOP)
+"""Signals whose action cannot be changed."""
 
 
 class NotBegun(Exception):
     """The process could not be started; the text says why."""
+
+
+class Birth:
+    """A process between fork and exec. Args: its process id, and where it tells what went wrong."""
+
+    def __init__(self, pid: int, told: int) -> None:
+        os.set_blocking(told, False)
+        self.pid = pid
+        self._told = told
+        self._said = b""
+
+    def fileno(self) -> int:
+        """Return the descriptor to wait on."""
+        return self._told
+
+    def listen(self) -> bool:
+        """Tell whether the program has begun; one that was killed before counts, too: its end will tell.
+
+        Raises:
+            NotBegun: something went wrong.
+        """
+        try:
+            while piece := os.read(self._told, LINE):
+                self._said += piece
+        except BlockingIOError:
+            return False
+        self.close()
+        if self._said:
+            os.waitpid(self.pid, 0)  # it said that, and left
+            raise NotBegun(self._said.decode("utf-8", "backslashreplace"))
+        return True
+
+    def close(self) -> None:
+        """Listen no more."""
+        os.close(self._told)
 
 
 def prctl(option: int, value: int) -> bool:
@@ -35,8 +72,8 @@ def prctl(option: int, value: int) -> bool:
     return bool(CDLL(None).prctl(option, value, 0, 0, 0) == 0)
 
 
-def bear(start: Start, fds: tuple[int, int, int], control: int | None) -> int:
-    """Start a child with its channel, output and stack descriptors; return its process id.
+def bear(start: Start, fds: tuple[int, int, int], control: int | None) -> Birth:
+    """Start a child with its channel, output and stack descriptors.
 
     Args:
         start: what to run.
@@ -44,30 +81,25 @@ def bear(start: Start, fds: tuple[int, int, int], control: int | None) -> int:
         control: the descriptor by which a template is asked for copies, None for a child of its own.
 
     Raises:
-        NotBegun: it could not be started.
+        OSError: no process, or no pipe, can be made.
     """
     told, tell = os.pipe()
     guardian = os.getpid()
     try:
         pid = os.fork()  # noqa: TID251 - this is where children are started
-    except OSError as error:
+    except OSError:
         os.close(told)
         os.close(tell)
-        raise NotBegun(f"a process cannot be started: {error.strerror}") from None
+        raise
     if pid == 0:
         try:
             os.close(told)
             become(start, fds, control, guardian)
         except BaseException as error:  # noqa: BLE001 - nothing of the guardian may run on in the copy
-            os.write(tell, str(error).encode("utf-8", "backslashreplace")[:1000])
+            os.write(tell, (str(error) or type(error).__name__).encode("utf-8", "backslashreplace")[:1000])
         os._exit(NOT_BEGUN)
     os.close(tell)
-    with open(told, "rb") as pipe:
-        complaint = pipe.read().decode()
-    if complaint:
-        os.waitpid(pid, 0)
-        raise NotBegun(complaint)
-    return pid
+    return Birth(pid, told)
 
 
 def become(start: Start, fds: tuple[int, int, int], control: int | None, guardian: int) -> None:
@@ -78,21 +110,15 @@ def become(start: Start, fds: tuple[int, int, int], control: int | None, guardia
     if os.getppid() != guardian:  # it died before we asked
         os._exit(NOT_BEGUN)
     os.setsid()
-    for number in (
-        signal.SIGINT,
-        signal.SIGTERM,
-        signal.SIGHUP,
-        signal.SIGQUIT,
-        signal.SIGPIPE,
-        signal.SIGCHLD,
-    ):
-        signal.signal(number, signal.SIG_DFL)
+    for number in signal.valid_signals().difference(FIXED):
+        signal.signal(number, signal.SIG_DFL)  # exec keeps what is ignored
     os.dup2(output, 1)
     os.dup2(output, 2)
     prefer_for_oom_kill()
     be_nice(nice)
     if group and control is None:
-        cgroup.join(group)
+        with suppress(OSError):  # its guardian looks whether it is in there
+            cgroup.join(group)
     os.chdir(folder)
     if closed:
         argv = shielded(argv, closed)

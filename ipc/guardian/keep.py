@@ -1,6 +1,6 @@
 """The guardian: keeps one worker after another, and whatever they start, from outliving its work.
 
-    idle --start--> coming --pid--> kept --exit | kill | end of the lifeline--> sweeping --> over, idle
+    idle --start--> coming --born--> kept --exit | kill | end of the lifeline--> sweeping --> over, idle
                       `-- failed ----------------------------------------------------------^
 
 One process, one thread, no user code. Its end of the lifeline reads end-of-file, or a reset, when
@@ -10,13 +10,12 @@ the supervisor is gone: whatever happens, the way out leads through the sweep.
 import os
 import select
 import signal
-from _socket import CMSG_SPACE, SCM_RIGHTS, SOL_SOCKET, socket
-from array import array
 from contextlib import suppress
 from time import monotonic
 
 from ipc.guardian import birth, cgroup, meter, sweep
-from ipc.guardian.nursery import Born, Fds, Nursery, signal_child
+from ipc.guardian.lifeline import Lifeline
+from ipc.guardian.nursery import Nursery, signal_child
 from ipc.guardian.orders import (
     ASK,
     BESIDE,
@@ -24,6 +23,7 @@ from ipc.guardian.orders import (
     CROSSED,
     DESCRIPTORS,
     FAILED,
+    GUARDIAN,
     KILL,
     LEFT,
     LIMIT,
@@ -33,8 +33,6 @@ from ipc.guardian.orders import (
     TERM,
     Order,
     Start,
-    line,
-    unpack,
 )
 
 METER_PAUSE = 0.1
@@ -43,32 +41,34 @@ METER_SHARE = 10
 """A look that takes long, at many processes or much memory, is followed by a pause so many times as long."""
 TELL_PAUSE = 0.5
 """Seconds of sweeping in vain after which the supervisor hears who is left; then as often again."""
+MOST_TOLD = 100
+"""Process ids in one line about who is left."""
 GIVE_UP = 5.0
-"""Seconds after which a sweep that nobody waits for any more is given up."""
-SPACE = CMSG_SPACE(DESCRIPTORS * array("i").itemsize)
+"""Seconds in which nothing has ended, after which a sweep that nobody waits for any more is given up."""
+FAREWELL = 0.25
+"""Seconds in which a template that is let go may remove what it made while importing."""
 
 
 class Guardian:
     """Serves one lifeline.
 
     Args:
-        lifeline: the socket to the supervisor.
+        lifeline: the way to the supervisor.
         wakes: readable when a child has ended.
         dump_signal: makes a child write down where it is and go on.
         tier: how surely this system lets it end a tree.
     """
 
-    def __init__(self, lifeline: socket, wakes: int, dump_signal: int, tier: str) -> None:
+    def __init__(self, lifeline: Lifeline, wakes: int, dump_signal: int, tier: str) -> None:
         self._lifeline = lifeline
         self._wakes = wakes
         self._dump_signal = dump_signal
         self._tier = tier
-        self._heard = bytearray()
-        self._fds: list[int] = []
         self._nursery = Nursery()
         self._ward = 0
         self._group = ""
         self._limits = (0, 0)
+        self._measure_at = 0.0
         self._sweep: sweep.Sweep | None = None
         self._told_at = 0.0
 
@@ -84,104 +84,99 @@ class Guardian:
 
     def _turn(self) -> bool:
         """Wait, then do what came up; tell whether the lifeline holds."""
-        pause = self._next_step()
-        poll = select.poll()
-        poll.register(self._lifeline, select.POLLIN)
-        poll.register(self._wakes, select.POLLIN)
-        template = self._nursery.template
-        if template is not None:
-            poll.register(template.fileno(), select.POLLIN)
-        ready = {fd for fd, _ in poll.poll(None if pause is None else pause * 1000)}
-        if self._wakes in ready:
-            os.read(self._wakes, 4096)
-        if template is not None and template.fileno() in ready:
-            self._hear_template()
+        self._wait(self._next_step())
         self._look_at_children()
-        return self._lifeline.fileno() not in ready or self._hear()
+        self._lifeline.flush()
+        orders = self._lifeline.hear()
+        for order in orders or ():
+            self._obey(order)
+        return orders is not None
+
+    def _wait(self, seconds: float | None) -> None:
+        """Wait until there is something to hear or to reap; None waits for nothing else."""
+        poll = select.poll()
+        poll.register(self._lifeline, select.POLLIN | (select.POLLOUT if self._lifeline.unsaid else 0))
+        poll.register(self._wakes, select.POLLIN)
+        for fd in self._nursery.waits_for():
+            poll.register(fd, select.POLLIN)
+        poll.poll(None if seconds is None else seconds * 1000)
+        self._empty_wakes()
+
+    def _empty_wakes(self) -> None:
+        """Empty the pipe that an ended child has written to."""
+        with suppress(BlockingIOError):
+            os.read(self._wakes, 4096)
 
     def _next_step(self) -> float | None:
         """Sweep, or measure, if it is time; return seconds until it is again, None when nothing is due."""
+        pause = self._nursery.next_step()
         if self._sweep is not None:
-            return self._sweep_on(self._sweep)
-        if self._ward and any(self._limits):
-            return self._measure()
-        return None
+            own = self._sweep_on(self._sweep)
+        else:
+            own = self._measure() if self._ward and any(self._limits) else None
+        return min((one for one in (pause, own) if one is not None), default=None)
 
     # --- what the supervisor says
-
-    def _hear(self) -> bool:
-        try:
-            data, ancillary, _, _ = self._lifeline.recvmsg(1 << 16, SPACE)
-        except BlockingIOError:
-            return True
-        except OSError:  # a peer that died with bytes unread makes a reset of the end
-            return False
-        for level, kind, value in ancillary:
-            if (level, kind) == (SOL_SOCKET, SCM_RIGHTS):
-                numbers = array("i")
-                numbers.frombytes(value[: len(value) - len(value) % numbers.itemsize])
-                self._fds += numbers
-        self._heard += data
-        for order in unpack(self._heard):
-            self._obey(order)
-        return bool(data)
 
     def _obey(self, order: Order) -> None:
         word, *values = order
         if word == START and isinstance(values[0], tuple):
-            channel, output, stacks = self._fds[:DESCRIPTORS]
-            del self._fds[:DESCRIPTORS]
-            self._start(values[0], (channel, output, stacks))
+            self._start(values[0])
         elif word == LIMIT:
             memory, processes = (value for value in values if isinstance(value, int))
-            self._limits = (memory, processes)
+            self._limits, self._measure_at = (memory, processes), 0.0
         elif word == KILL:
             self._kill()
         elif word == ASK:
             self._answer()
-        elif at_work := self._ward or self._nursery.importing:
+        elif at_work := self._ward or self._nursery.starting:
             signal_child(at_work, signal.SIGTERM if word == TERM else self._dump_signal)
             signal_child(at_work, signal.SIGCONT)
 
-    def _tell(self, word: str, *values: object) -> None:
-        with suppress(OSError):  # the supervisor is gone: the next look at the lifeline says so, too
-            self._lifeline.sendall(line(word, *values))
-
     # --- a worker comes
 
-    def _start(self, start: Start, fds: Fds) -> None:
+    def _start(self, start: Start) -> None:
+        fds = self._lifeline.take()
+        if self._tier != GUARDIAN:
+            start = (*start[:-1], False)  # a copy would not become a child of ours
         self._limits, self._group = (0, 0), self._made(start[6])
-        if (template := self._nursery.outlived(start)) is not None:
-            sweep.kill_group(template.pid)
-            self._sweep_all()
+        if template := self._nursery.outlived(start):
+            self._part_from(template)
         try:
-            self._keep(self._nursery.start(start, fds))
+            if len(fds) != DESCRIPTORS:
+                raise birth.NotBegun("a process cannot be started: its guardian has no room for descriptors")
+            channel, output, stacks = fds
+            self._nursery.start(start, (channel, output, stacks))
         except birth.NotBegun as error:
-            self._tell(FAILED, error)
+            self._lifeline.tell(FAILED, error)
+        except OSError as error:
+            self._lifeline.tell(FAILED, f"a process cannot be started: {error.strerror}")
         finally:
             for fd in fds:
                 os.close(fd)
 
-    def _hear_template(self) -> None:
-        try:
-            self._keep(self._nursery.hear())
-        except birth.NotBegun as error:
-            self._tell(FAILED, error)
-
-    def _keep(self, born: Born | None) -> None:
+    def _hear_nursery(self) -> None:
         """Watch a child that has been started; it is given work only after this was told."""
-        if born is None:
+        try:
+            born = self._nursery.hear()
+        except birth.NotBegun as error:
+            self._lifeline.tell(FAILED, error)
             return
-        self._ward, how = born
-        grouped = self._group and cgroup.take_in(self._group, self._ward)
-        tier = CGROUP if grouped else self._tier
-        self._tell(STARTED, self._ward, self._nursery.template_pid, tier, how)
+        if born is not None:
+            self._keep(*born)
+
+    def _keep(self, pid: int, how: str) -> None:
+        self._ward = pid
+        grouped = self._group and cgroup.take_in(self._group, pid)
+        self._lifeline.tell(STARTED, pid, self._nursery.template_pid, CGROUP if grouped else self._tier, how)
 
     def _made(self, group: str) -> str:
         """Make the control group that the children of this guardian live in; "" where there is to be none."""
         if group and group != self._group:
             try:
                 cgroup.make(*os.path.split(group))
+            except FileExistsError:  # left by a guardian of this run that had our number
+                return group
             except OSError:
                 return ""
         return group
@@ -189,25 +184,39 @@ class Guardian:
     # --- while it works
 
     def _measure(self) -> float | None:
-        template = frozenset({self._nursery.template_pid})
         began = monotonic()
-        found = meter.measure(os.getpid(), template, *self._limits)
+        if began < self._measure_at:
+            return self._measure_at - began
+        found = meter.measure(os.getpid(), frozenset({self._nursery.template_pid}), *self._limits)
         if found is None:
-            return max(METER_PAUSE, METER_SHARE * (monotonic() - began))
+            took = monotonic() - began
+            pause = max(METER_PAUSE, METER_SHARE * took)
+            self._measure_at = began + took + pause
+            return pause
         self._limits = (0, 0)  # once said is enough
-        self._tell(CROSSED, *found)
+        self._lifeline.tell(CROSSED, *found)
         return None
 
     def _answer(self) -> None:
         """Say how many processes there are beside the worker, and what it holds in memory."""
-        others = meter.descendants(os.getpid(), frozenset({self._nursery.template_pid, self._ward}))
-        below = meter.descendants(self._ward)
-        self._tell(BESIDE, len(others) + len(below), meter.resident([self._ward]))
+        if not self._ward:
+            return
+        try:
+            others = meter.descendants(os.getpid(), frozenset({self._nursery.template_pid, self._ward}))
+            below = meter.descendants(self._ward)
+            self._lifeline.tell(BESIDE, len(others) + len(below), meter.resident([self._ward]))
+        except OSError:  # no descriptor or no memory for a look: there may be some
+            self._lifeline.tell(BESIDE, meter.MOST, 0)
 
     def _look_at_children(self) -> None:
-        """Reap adopted orphans; notice the end of the template and of the worker."""
+        """Hear of births; reap adopted orphans; notice the end of the template and of the worker.
+
+        Orphans wait while a worker is coming: it may be one that died before we heard its number.
+        """
         template = self._nursery.template_pid
-        if template and sweep.is_dead(template):
+        is_dead = template and sweep.is_dead(template)
+        self._hear_nursery()
+        if is_dead and template == self._nursery.template_pid:
             was_coming = self._nursery.coming
             self._nursery.give_up()
             if was_coming:
@@ -237,32 +246,50 @@ class Guardian:
 
     def _sweep_on(self, sweeping: sweep.Sweep) -> float | None:
         """Make a pass; return seconds until the next, or None when it is over and said so."""
+        was_dead = sweep.is_dead(self._ward)  # since then all that it had started has been ours to see
         pause = sweeping.pass_once()
-        ended = sweep.reap(self._ward) if pause is None else None
+        ended = sweep.reap(self._ward) if pause is None and was_dead else None
         if ended is not None:
             status, peak = ended
-            exits = os.waitstatus_to_exitcode(status)
             self._ward, self._sweep = 0, None
-            self._tell(OVER, exits, sweeping.ended + 1, peak)
+            self._lifeline.tell(OVER, os.waitstatus_to_exitcode(status), sweeping.ended + 1, peak)
             return None
-        if monotonic() - self._told_at > TELL_PAUSE:
+        left = [*([] if was_dead else [self._ward]), *sweeping.left]
+        if left and not self._lifeline.unsaid and monotonic() - self._told_at > TELL_PAUSE:
             self._told_at = monotonic()
-            waits_for_ward = not sweep.is_dead(self._ward)
-            self._tell(LEFT, *([self._ward] if waits_for_ward else []), *sweeping.left)
+            self._lifeline.tell(LEFT, *left[:MOST_TOLD])
         return sweep.LONGEST_PAUSE if pause is None else pause
 
     def _end_all(self) -> None:
-        """End every process there is, as far as they can be ended."""
+        """End every process there is, as far as they can be ended; a template may leave by itself."""
+        template = self._nursery.template
+        leaves = template.pid if template is not None and not self._nursery.coming else 0
         if self._group:
             cgroup.kill(self._group)
-        for pid in (self._ward, self._nursery.template_pid):
+        for pid in (self._ward, self._nursery.starting):
             if pid:
                 sweep.kill_group(pid)
-        self._sweep_all()
+        self._sweep_all(kept=leaves)
+        self._nursery.give_up()
+        if leaves:
+            self._part_from(leaves)
         if self._group:
             cgroup.remove(self._group)
 
-    def _sweep_all(self) -> None:
-        sweeping, until = sweep.Sweep(kept=0, ward=0), monotonic() + GIVE_UP
+    def _part_from(self, template: int) -> None:
+        """Let a template that was given up leave, then make sure of it and of all that is left."""
+        signal_child(template, signal.SIGCONT)  # a job may have stopped it
+        ends, until = select.poll(), monotonic() + FAREWELL
+        ends.register(self._wakes, select.POLLIN)
+        while not sweep.is_dead(template) and (left := until - monotonic()) > 0:
+            ends.poll(left * 1000)
+            self._empty_wakes()
+        sweep.kill_group(template)
+        self._sweep_all(kept=0)
+
+    def _sweep_all(self, kept: int) -> None:
+        sweeping, ended, until = sweep.Sweep(kept, ward=0), 0, monotonic() + GIVE_UP
         while (pause := sweeping.pass_once()) is not None and monotonic() < until:
+            if sweeping.ended > ended:
+                ended, until = sweeping.ended, monotonic() + GIVE_UP
             select.poll().poll(pause * 1000)

@@ -17,6 +17,9 @@ STARTED, FAILED, CROSSED, BESIDE, LEFT, OVER = "started", "failed", "crossed", "
 DESCRIPTORS = 3
 """They come with a start: the child's channel, where its output goes, where its stacks go."""
 
+LONGEST = 1 << 17
+"""Bytes in the longest order."""
+
 LINE = 8192
 """Characters in the longest line that is read."""
 

@@ -31,14 +31,18 @@ class Sweep:
         self._dry = 0
 
     def pass_once(self) -> float | None:
-        """Kill and reap what is there; return seconds until the next pass, None when nothing is left."""
+        """Kill and reap what is there; return seconds until the next pass, None when nothing was left.
+
+        Only a ward that was dead before has nothing that could still become ours.
+        """
         try:
-            self.left = [pid for pid in meter.children(os.getpid()) if pid not in (self.kept, self.ward)]
+            found = [pid for pid in meter.children(os.getpid()) if pid not in (self.kept, self.ward)]
         except OSError:  # no descriptor or no memory for a look: that is not an empty tree
             return LONGEST_PAUSE
-        gone = sum(end(pid) for pid in self.left)
+        self.left = [pid for pid in found if not end(pid)]
+        gone = len(found) - len(self.left)
         self.ended += gone
-        if not self.left:
+        if not found:
             return None
         self._dry = 0 if gone else self._dry + 1
         return 0.0 if self._dry < DRY_PASSES else min(LONGEST_PAUSE, self._dry * 1e-4)
@@ -82,8 +86,12 @@ def is_dead(pid: int) -> bool:
 
 
 def is_child(pid: int) -> bool:
-    """Tell whether a number is that of a child of ours, alive or not yet reaped."""
-    return pid in meter.children(os.getpid())
+    """Tell whether a number is that of a child of ours, alive or not yet reaped (Linux)."""
+    try:
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except (OSError, OverflowError):
+        return False
+    return True
 
 
 def reap_orphans(keep: tuple[int, ...]) -> None:

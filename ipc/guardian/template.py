@@ -1,10 +1,10 @@
 """The guardian's side of a template: a child that has imported the application and makes copies of itself.
 
     guardian  --- one byte, with 3 descriptors ------------->  template
-    guardian  <-- "pid N" from the copy | "none WHY" | "alone WHY" ---  template
+    guardian  <-- "pid N" | "none WHY" | "alone WHY" --------  template
 
 A copy is made by two forks, so that it becomes the guardian's own child and is watched, killed and
-reaped like any other. Its number is believed only if it is one.
+reaped like any other. It begins only after its number has been told, which is believed if it is a child's.
 """
 
 from _socket import SCM_RIGHTS, SOL_SOCKET, socket
@@ -15,6 +15,8 @@ from ipc.guardian import shield
 from ipc.guardian.orders import LINE, Start
 
 COPY = b"c"
+DIGITS = 10
+"""In the longest number that a process may have."""
 
 Places = tuple[tuple[int, int, int], ...]
 """The folders above one that is closed to children, as they stood before a template was shut out of it."""
@@ -27,6 +29,7 @@ class Template:
         copies: how many it has made.
         failed: why the copy that was asked for cannot be made, None while it may come.
         alone: why it makes no copies, None while it may; it then does the work itself.
+        hung_up: it has closed its end, or it is dead.
     """
 
     def __init__(self, pid: int, start: Start, seen: Places, control: socket) -> None:
@@ -34,6 +37,7 @@ class Template:
         self.copies = 0
         self.failed: str | None = None
         self.alone: str | None = None
+        self.hung_up = False
         self._start = start
         self._control = control
         self._said = b""
@@ -61,14 +65,17 @@ class Template:
         """Read what it says; return the process id of a new copy, or None."""
         try:
             data = self._control.recv(LINE)
-        except OSError:
+        except BlockingIOError:
             return None
+        except OSError:
+            data = b""
+        self.hung_up = not data
         self._said = (self._said + data)[-LINE:]
         *lines, self._said = self._said.split(b"\n")
         pid = None
         for one in lines:
             word, _, value = one.partition(b" ")
-            if word == b"pid" and value.isdigit():
+            if word == b"pid" and value.isdigit() and len(value) <= DIGITS:
                 pid, self.copies = int(value), self.copies + 1
             elif word == b"alone":
                 self.alone = value.decode("utf-8", "backslashreplace")

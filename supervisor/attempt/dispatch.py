@@ -31,6 +31,7 @@ from supervisor.attempt.state import Attempt, with_own_limits
 from supervisor.attempt.view import discard_for, point_for, view_of
 from supervisor.children.pool import Pool
 from supervisor.children.worker import Worker
+from supervisor.told.kills import with_survivors
 
 HANG_UP_SECONDS: Final = 0.5
 """A child that closed its channel gets so long to end by itself."""
@@ -140,8 +141,17 @@ class Dispatch:
         """A child has been reaped (or given up as unkillable): judge what is not judged yet."""
         if (attempt := self._attempts.get(worker)) is not None:
             attempt.end(self._death(attempt))
+            self._warn_of_survivors(attempt)
             self._step(attempt)
         self.freed()
+
+    def _warn_of_survivors(self, attempt: Attempt) -> None:
+        """Name who is left of a job that ended by its own word: its receipt was written before."""
+        left = attempt.worker.child.left
+        if left and attempt.ending is not None and attempt.ending.by_word:
+            words = f"job #{attempt.claimed.job} has left processes behind"
+            text = with_survivors(words, {"survivors": list(left)})
+            self._world.report(events.Warned("survivors", text))
 
     def _death(self, attempt: Attempt) -> Ending:
         worker = attempt.worker

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from ipc.child import Exit
+from ipc.guardian.orders import GROUP
 from ipc.ladder import BEFORE_KILL
 from landing.finish import Finish
 from landing.ledger import Report
@@ -139,9 +140,10 @@ def kill_facts(attempt: Attempt, ending: Ending) -> Mapping[str, Any] | None:
         "took_ms": round((worker.gone_at - climb.decided) * 1000, 1),
         "late_ms": round((worker.gone_at - climb.decided - graced) * 1000, 1),
         "stack": worker.child.stack() if ending.hung else "",
-        "ended": worker.child.ended,
+        **({} if worker.child.tier == GROUP else {"ended": worker.child.ended}),  # nobody counts a group
         "survivors": list(worker.child.left),
-    } | ({"memory": memory} if crossed is not None else {})
+        **({} if crossed is None else {"memory": memory}),
+    }
 
 
 def is_its_own(ending: Ending) -> bool:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from ipc.errors import ProtocolError
 from ipc.messages import UNIT_ROWS, WINDOW_BATCHES, WINDOW_BYTES, Batch
 from ipc.oom import Look
+from ipc.rows import array_length
 from landing.batches import Discard
 from landing.jobs import Claimed
 from policies import deadlines
@@ -88,6 +89,10 @@ class Attempt:
             raise ProtocolError("order", f"batch {batch.seq} came when {self.received_seq + 1} was due")
         if batch.count > (limit := self.row_limit()):
             raise ProtocolError("rows", f"{batch.count} rows in a batch, {limit} are allowed")
+        if array_length(bytes(memoryview(batch.rows)[:5])) != batch.count:
+            raise ProtocolError(
+                "rows", f"the block does not hold the {batch.count} rows that its header names"
+            )
         if len(self.unanswered) >= WINDOW_BATCHES:
             raise ProtocolError("credit", f"more than {WINDOW_BATCHES} batches without an answer")
         if batch.keys is not None and sum(map(len, batch.keys)) > KEYS_LIMIT:

@@ -65,12 +65,18 @@ def end_dead_runs(home: Path, report: events.Report) -> Leftovers:
 
 
 def groups_of(markers: Set[str]) -> list[str]:
-    """Return the control groups of dead runs; the kernel can end each at one stroke."""
+    """Return the control groups of runs; the kernel can end each at one stroke."""
     if not markers or (base := cgroup.base()) is None:
         return []
     prefixes = tuple(f"{group_prefix(marker)}-" for marker in markers)
     found = cgroup.leftovers(base, group_prefix(""))
     return [group for group in found if Path(group).name.startswith(prefixes)]
+
+
+def remove_groups(marker: str) -> None:
+    """Remove the control groups of a run that has ended: a guardian that was killed could not."""
+    for group in groups_of({marker}):
+        cgroup.remove(group)
 
 
 def told(found: Leftovers) -> Iterator[str]:

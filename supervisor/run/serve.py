@@ -18,7 +18,7 @@ from supervisor.lock import LockHeld, SupervisorLock
 from supervisor.loop import Loop
 from supervisor.run.daemon import Daemon, Served
 from supervisor.run.desk import open_desk
-from supervisor.run.opening import end_dead_runs, new_marker, open_run
+from supervisor.run.opening import end_dead_runs, new_marker, open_run, remove_groups
 from supervisor.run.parts import Awaited, Parts
 from supervisor.settings.values import Settings
 
@@ -58,6 +58,7 @@ def serve(
         bell = stack.enter_context(closing(Doorbell(home)))
         desk = stack.enter_context(open_desk(home, loop, awaited.report, reach))
         marker = new_marker(home)
+        stack.callback(remove_groups, marker)
         opened = open_run(desk, application, marker, leftovers, awaited.report)
         daemon = Daemon(application, settings, Parts(loop, bell, desk, lock, awaited), opened, marker)
         with daemon.signals():

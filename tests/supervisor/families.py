@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from ipc.guardian import cgroup
 from ipc.leftovers import MARKER
 
 GONE_SECONDS = 2.0
@@ -101,3 +102,10 @@ def gone_after(family: Family, markers: Iterable[str], seconds: float = GONE_SEC
         assert time.monotonic() - began < seconds, f"still there after {seconds:g} s: {left}"
         time.sleep(0.002)
     return time.monotonic() - began
+
+
+def groups_left(markers: Iterable[str]) -> list[str]:
+    """Return the control groups of runs that are still there."""
+    base, markers = cgroup.base(), {*markers}
+    found = [] if base is None else cgroup.leftovers(base, "laneway-")
+    return [group for group in found if not markers.isdisjoint(group.split("-"))]

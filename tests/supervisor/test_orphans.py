@@ -16,7 +16,7 @@ from ipc.subreaper import adopting_orphans, ask, asked
 from supervisor import sensors
 from supervisor.run.daemon import Served
 from supervisor.run.serve import serve
-from tests.supervisor.families import stat
+from tests.supervisor.families import groups_left, stat
 from tests.supervisor.serving import House
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has subreapers")
@@ -81,6 +81,7 @@ def test_children_of_landers_are_neither_signalled_nor_reaped_though_a_guardian_
     assert house.items(job) == [(2, "7 None")], "how the first ended was there to be asked for"
     for pid in (started["orphan"], started["lives"].pid):
         assert stat(pid)[0] == "S"
+    assert groups_left(marker for (marker,) in house.query("SELECT marker FROM laneway_runs")) == []
 
 
 @pytest.mark.parametrize("before", [0, 1])

@@ -41,10 +41,11 @@ def test_twenty_sigkills_of_the_supervisor_lose_no_row_and_repeat_none(house: Ho
     job = house.enqueue("paced", {"rows": 60_000}, max_attempts=100)
     for _ in range(20):
         process = house.start()
-        further = house.job(job)["landed_seq"] + dice.randrange(40)
-        wait_for(lambda further=further: house.job(job)["landed_seq"] > further)
-        os.kill(process.pid, signal.SIGKILL)
-        process.communicate()
+        try:
+            further = house.job(job)["landed_seq"] + dice.randrange(40)
+            wait_for(lambda further=further: house.job(job)["landed_seq"] > further)
+        finally:
+            kill_session(process)
     assert house.serve().ended == "idle"
     assert [n for n, _ in house.items(job)] == list(range(60_000))
     assert house.job(job)["state"] == "done"
@@ -77,10 +78,13 @@ def test_sigterm_lets_a_job_yield_and_the_next_start_goes_on(house: House, tmp_p
     ready = tmp_path / "ready"
     job = house.enqueue("stoppable", {"rows": 400, "ready": str(ready)})
     process = house.start()
-    wait_for(ready.exists)
-    wait_for(lambda: house.job(job)["landed_rows"] > 3)
-    process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=20)
+    try:
+        wait_for(ready.exists)
+        wait_for(lambda: house.job(job)["landed_rows"] > 3)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=20)
+    finally:
+        kill_session(process)
     assert process.returncode == 0
     assert store_size(house.home)[1] == 0, "a clean stop folds the WAL back"
     row = house.job(job)
@@ -97,10 +101,13 @@ def test_a_second_signal_stops_at_once_and_the_job_is_interrupted(house: House) 
     """C195, FIELD H3."""
     job = house.enqueue("wedged_in_c", batch_deadline=3600, grace=60)
     process = house.start()
-    wait_for(lambda: house.job(job)["landed_rows"] == 1)
-    process.send_signal(signal.SIGINT)
-    process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=10)
+    try:
+        wait_for(lambda: house.job(job)["landed_rows"] == 1)
+        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=10)
+    finally:
+        kill_session(process)
     assert process.returncode == 130
     assert house.job(job)["state"] == "queued"
     assert house.attempts(job)[0]["outcome"] == "interrupted"

@@ -18,7 +18,7 @@ from supervisor import sensors
 from supervisor.client import Client
 from supervisor.told.status import status
 from tests.supervisor import families, tree_lanes
-from tests.supervisor.families import Family, children, gone_after
+from tests.supervisor.families import Family, children, gone_after, groups_left
 from tests.supervisor.serving import House, kill_session, wait_for
 from tests.supervisor.tree_lanes import BRANCHES, MARKED, STATES
 
@@ -221,14 +221,7 @@ def test_what_is_left_when_guardians_die_with_their_supervisor_is_gone_before_th
     assert told["survivors"] == []
     assert left <= {*told["ended"]}
     assert "ended what a dead run had left running: pid" in out
-    assert groups_left(trees) == []
-
-
-def groups_left(house: House) -> list[str]:
-    """Return the control groups of a store's runs that are still there."""
-    base = cgroup.base()
-    found = [] if base is None else cgroup.leftovers(base, "laneway-")
-    return [group for group in found if not {*markers(house)}.isdisjoint(group.split("-"))]
+    assert groups_left(markers(trees)) == []
 
 
 # --- a job is killed, and its supervisor lives
