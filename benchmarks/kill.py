@@ -1,4 +1,4 @@
-"""How much later than deadline + grace a hung child is gone, alone and beside a lane that lands all it can."""
+"""How much later than deadline + grace a hung child is gone, alone and beside a lane that lands fully."""
 
 import tempfile
 from pathlib import Path

@@ -22,7 +22,7 @@ from supervisor.told.spelling import did_you_mean
 
 BUILT_IN: Final = "supervisor.lanes:app"
 DEEPEST: Final = 20_000
-"""Calls; an application may ask for more, but what children send nested so deeply would overflow the stack."""
+"""Calls; an application may ask for more, but what children nest so deeply would overflow the stack."""
 
 NO_APP: Final = (
     "no application; name one with --app FILE.py or MODULE, or as app in supervisor.toml"

@@ -27,6 +27,10 @@ def start(arguments: Arguments) -> NoReturn:
     place = Place(arguments.channel, arguments.stack, arguments.parent)
     if arguments.template >= 0 and not stay(arguments.template, place):
         leave(0)
+    if arguments.sealed:
+        from worker.seal import seal  # noqa: PLC0415 - only kinds without network pay for it
+
+        seal()  # of a copy it is asserted too: never inherited unseen
     set_limits(arguments.open_files, arguments.file_size)
     allowance = Allowance(arguments.cpu, last=arguments.jobs == 1)
     serve(Pipe(arguments.channel), lanes, allowance)

@@ -15,6 +15,8 @@ from supervisor.loop import READ, Loop
 
 PASS_SECONDS = 0.002
 """Between two looks at what a lost guardian left behind."""
+LAST_PASSES = 0.5
+"""Seconds in which guardians have to leave when there is something that could not be ended anyway."""
 
 
 @dataclass(slots=True, eq=False)
@@ -87,7 +89,8 @@ class Keepers:
                 ours.remove(keeper)
                 self._loop.unwatch(keeper.fileno())
                 keeper.put_down()
-                lost = Lost(keeper, Orphanage(self._marker, sessions), until)
+                group = "" if keeper.spec is None else keeper.spec[6]
+                lost = Lost(keeper, Orphanage(self._marker, sessions, group), until)
                 self._lost.append(lost)
                 return lost
         return None
@@ -117,7 +120,7 @@ class Keepers:
         """
         for keeper in (*self._serving, *self._abandoned):
             keeper.let_go()
-        until = monotonic() + seconds
+        until = monotonic() + (LAST_PASSES if self._abandoned else seconds)
         while self._is_awaited(now := monotonic()) and now < until:
             turn(self.next_pass(now) or until)
         self._put_down()

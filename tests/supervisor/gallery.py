@@ -44,6 +44,15 @@ def sleepy(job: Jobs, ctx: Context) -> Pairs:
     yield 1, str(time.monotonic())
 
 
+@app.lane("meets", batch_deadline=20, max_attempts=1)
+def meets(job: Jobs, ctx: Context) -> Pairs:
+    """Ends only where somebody else is at work at the same time, who waits for it in turn."""
+    Path(job.payload["here"]).touch()
+    while not Path(job.payload["there"]).exists():
+        time.sleep(0.005)
+    yield 0, "met"
+
+
 @app.lane("wedged_in_c", batch_deadline=0.5, grace=0.5, max_attempts=1)
 def wedged_in_c(job: Jobs, ctx: Context) -> Pairs:
     yield 0, "before the wedge"

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec import Raw
 
@@ -10,6 +11,7 @@ from ipc.errors import ProtocolError
 from ipc.keeper import Crossed
 from ipc.messages import UNIT_ROWS, WINDOW_BATCHES, Batch, Failed, ResumePoint
 from ipc.oom import Look
+from ipc.rows import array_head
 from landing.batches import Discard
 from landing.jobs import Claimed
 from landing.ledger import Report
@@ -52,7 +54,8 @@ def attempt(gone: bool = False, **options: Any) -> Attempt:
 
 
 def batch(seq: int, count: int = 1, size: int = 10) -> Batch:
-    return Batch(seq, count, 1, [], None, ResumePoint(), None, None, 0, Raw(b"x" * size))
+    rows = Raw(array_head(count) + b"x" * (size - 1))
+    return Batch(seq, count, 1, [], None, ResumePoint(), None, None, 0, rows)
 
 
 def test_batches_are_taken_in_order_from_the_landed_one_on() -> None:
@@ -80,6 +83,14 @@ def test_more_rows_than_allowed_are_refused_before_they_are_decoded() -> None:
     attempt(batch_rows=4, resume="checkpoint").take(batch(6, count=5), 1.0)
     with pytest.raises(ProtocolError, match=f"{UNIT_ROWS} are allowed"):
         attempt(batch_rows=4, resume="checkpoint").take(batch(6, count=UNIT_ROWS + 1), 1.0)
+
+
+def test_a_header_that_names_other_rows_than_there_are_is_refused() -> None:
+    """K3: none of them would land, and nobody would hear of it."""
+    one = attempt()
+    wrong = msgspec.structs.replace(batch(6), count=0)
+    with pytest.raises(ProtocolError, match="rows"):
+        one.take(wrong, 1.0)
 
 
 def test_more_batches_or_bytes_than_credit_are_refused() -> None:

@@ -185,6 +185,26 @@ def test_the_application_is_imported_once_and_what_that_printed_is_told_once(nes
     assert (nest.kept.folder / "imports").read_text() == "x"
 
 
+def test_each_copy_of_a_sealed_template_is_sealed(nest: Nest) -> None:
+    """C157: asserted in each, and what it refuses names the option."""
+    nest.write("""
+        import socket
+        @app.lane("pid")
+        def pid(job, ctx):
+            with socket.socket() as near, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as far:
+                near.bind(("127.0.0.1", 0))
+                try:
+                    far.connect(("192.0.2.1", 9))
+                except PermissionError as refusal:
+                    return str(refusal)
+    """)
+    for _ in range(2):
+        child = nest.up(tail=("--sealed", "app.py"))
+        assert "network" in nest.ask(child)
+        assert child.spawn == "template"
+        nest.leave(child)
+
+
 def test_where_a_copy_hangs_is_written_to_its_own_file(nest: Nest) -> None:
     """C126."""
     nest.write("""

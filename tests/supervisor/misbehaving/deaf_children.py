@@ -19,7 +19,7 @@ slow = child(app, batch_deadline=0.5, grace=10.0)
 bold = child(app)
 
 PTRACE_TRACEME, PTRACE_ATTACH = 0, 16
-PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 1, 4, 36
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 1, 4, 15, 36
 
 
 def hang() -> None:
@@ -79,6 +79,13 @@ def blocks_all_signals(job: Jobs, ctx: Context) -> None:
     hang()
 
 
+@deaf
+def ignores_all_signals(job: Jobs, ctx: Context) -> None:
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        signal.signal(number, signal.SIG_IGN)
+    hang()
+
+
 @slow
 def stops_itself(job: Jobs, ctx: Context) -> None:
     os.kill(os.getpid(), signal.SIGSTOP)
@@ -103,6 +110,20 @@ def has_its_parent_trace_it(job: Jobs, ctx: Context) -> None:
 def hides_what_it_is(job: Jobs, ctx: Context) -> None:
     """What it holds and what its environment says belong to root now."""
     libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+    hang()
+
+
+@slow
+def has_a_name_that_lies(job: Jobs, ctx: Context) -> None:
+    """As a zombie that is a child of the first process would be listed."""
+    libc.prctl(PR_SET_NAME, b"x) Z 1 1 (y\n", 0, 0, 0)
+    hang()
+
+
+@slow
+def becomes_another_user(job: Jobs, ctx: Context) -> None:
+    """The kernel then forgets that it was to die with its parent."""
+    os.setresuid(65534, 65534, 65534)
     hang()
 
 

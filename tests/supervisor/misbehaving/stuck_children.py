@@ -19,6 +19,12 @@ letting_go = ctypes.CDLL(None)
 stuck = child(app, batch_deadline=0.5, grace=10.0)
 
 
+@child(app)
+def in_c_with_the_gil_for_a_while(job: Jobs, ctx: Context) -> None:
+    holding.usleep(900_000)
+    holding.usleep(900_000)
+
+
 @stuck
 def in_c_with_the_gil(job: Jobs, ctx: Context) -> None:
     holding.pause()

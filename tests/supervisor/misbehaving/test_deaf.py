@@ -19,10 +19,12 @@ DEAF = {
     "handles_sigterm_and_works_on": ("kill", "time.sleep(0.01)"),
     "handles_sigterm_in_c": ("kill", "PyDLL(None).pause()"),
     "blocks_all_signals": ("kill", None),
+    "ignores_all_signals": ("kill", None),
     "stops_itself": ("term", "os.kill(os.getpid(), signal.SIGSTOP)"),
     "is_stopped_again_and_again": ("kill", None),
     "has_its_parent_trace_it": ("kill", None),
     "hides_what_it_is": ("term", "time.sleep(0.01)"),
+    "has_a_name_that_lies": ("term", "time.sleep(0.01)"),
     "adopts_orphans_itself": ("term", "time.sleep(0.01)"),
     "hops_from_fork_to_fork": ("term", "time.sleep(0.01)"),
 }
@@ -45,6 +47,13 @@ def test_a_child_that_does_not_obey_is_ended_all_the_same(tmp_path: Path, how: s
 def test_so_is_one_that_was_started_by_itself(tmp_path: Path, how: str) -> None:
     """C126, FIELD A5, FIELD H7."""
     is_ended_all_the_same(how, Meeting(tmp_path, APP, COLD))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_a_child_that_has_become_another_user_is_ended_by_one_who_may(tmp_path: Path) -> None:
+    """FIELD A7."""
+    end = Meeting(tmp_path, APP).hold("becomes_another_user")
+    end.is_told_as(*LATE).is_killed(by="term", stuck_at="time.sleep(0.01)").has_died_of(signal=15)
 
 
 def test_a_kill_without_a_stack_says_why_there_is_none(tmp_path: Path) -> None:

@@ -40,6 +40,11 @@ def test_a_child_that_never_comes_back_dies_of_sigterm_and_says_where_it_was(
     assert end.rows[0] == (0, "before"), "what came before the deed has landed"
 
 
+def test_a_child_that_holds_the_gil_for_a_while_is_not_stuck(tmp_path: Path) -> None:
+    """FIELD A11, LESSONS 10: nobody waits for a sign of life that it could not give."""
+    Meeting(tmp_path, "stuck_children").hold("in_c_with_the_gil_for_a_while").is_done()
+
+
 @pytest.mark.parametrize("where", ["in_c_with_the_gil", "in_a_recv_in_c", "in_a_busy_loop"])
 def test_one_that_was_started_by_itself_dies_and_tells_the_same(tmp_path: Path, where: str) -> None:
     """C126, FIELD A1, FIELD H7."""
