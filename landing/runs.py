@@ -109,6 +109,21 @@ class StopAsked:
         add_event(tx, None, self.run, "stopping", {"signal": self.signal})
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A run claims no more jobs of these kinds, for the reason `code`; `landing.views.held` tells."""
+
+    run: int
+    code: str
+    text: str
+    kinds: Sequence[str]
+
+    def apply(self, tx: Transaction) -> None:
+        """Write it down."""
+        detail = {"code": self.code, "text": self.text, "kinds": [*self.kinds]}
+        add_event(tx, None, self.run, "held", detail)
+
+
 def settle_orphans(
     tx: Transaction, judge: Judge, *, run: int | None = None, only: int | None = None
 ) -> dict[int, State]:

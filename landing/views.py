@@ -169,6 +169,12 @@ def stopping_since(db: sqlite3.Connection, run: Mapping[str, Any]) -> int | None
     return since if is_whole(since) else None
 
 
+def held(db: sqlite3.Connection, run: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return for which reasons a run claims no more of some kinds: `code`, `text` and `kinds` of each."""
+    told = [mapping(text) for (text,) in db.execute(sql.HELD, {"run": run["id"], "since": run["started_at"]})]
+    return [dict(one) for one in told if one is not None and one.keys() >= {"code", "text", "kinds"}]
+
+
 def in_flight(db: sqlite3.Connection) -> list[dict[str, Any]]:
     """Return at most 64 leased or running jobs."""
     return rows(db, sql.IN_FLIGHT_JOBS)

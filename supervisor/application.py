@@ -12,9 +12,10 @@ from typing import Any, Final
 
 from ipc.appspec import load_app, search_last, split_spec
 from ipc.errors import AppError
+from ipc.sources import folders_of, note
 from landing.jobs import Register
 from policies.options import Options, Spawn
-from supervisor import machine
+from supervisor import machine, sensors
 from supervisor.api import App, Lane, Read
 from supervisor.errors import ApplicationRefused
 from supervisor.settings.values import Settings, options_for
@@ -140,6 +141,7 @@ def load(spec: str, folder: Path) -> LoadedApp:
         ApplicationRefused: it does not load, or is no App.
     """
     source, _ = split_spec(spec)
+    began = sensors.now_micros() * 1000
     if source.endswith(".py"):
         search_last(str(Path(source).parent))
     search_last(str(folder))
@@ -152,6 +154,7 @@ def load(spec: str, folder: Path) -> LoadedApp:
         sys.setrecursionlimit(min(sys.getrecursionlimit(), DEEPEST))
     if not isinstance(app, App):
         raise ApplicationRefused([f"app {spec!r} is a {type(app).__name__}, not a supervisor.App"])
+    note(folders_of((spec,), str(folder)), (began, sensors.now_micros() * 1000))
     return LoadedApp(spec, app)
 
 

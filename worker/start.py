@@ -18,7 +18,7 @@ from worker.template import Place, stay
 def start(arguments: Arguments) -> NoReturn:
     """Serve the lanes of the applications over the wire, then end this process."""
     try:
-        lanes = load_lanes(arguments.apps)
+        loaded = load_lanes(arguments.apps)
     except AppError as error:
         with suppress(ChannelClosed):
             text = str(error)[:1000]
@@ -33,7 +33,7 @@ def start(arguments: Arguments) -> NoReturn:
         seal()  # of a copy it is asserted too: never inherited unseen
     set_limits(arguments.open_files, arguments.file_size)
     allowance = Allowance(arguments.cpu, last=arguments.jobs == 1)
-    serve(Pipe(arguments.channel), lanes, allowance)
+    serve(Pipe(arguments.channel), loaded, allowance)
     leave(0)
 
 

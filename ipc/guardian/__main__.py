@@ -6,10 +6,20 @@ Isolated and without site packages it runs none of the user's code, and needs li
 import os
 import signal
 import sys
+from contextlib import suppress
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
+FAULTS = (
+    signal.SIGABRT,
+    signal.SIGBUS,
+    signal.SIGFPE,
+    signal.SIGILL,
+    signal.SIGSEGV,
+    signal.SIGSYS,
+    signal.SIGTRAP,
+)
 
 
 def main(lifeline: int, lock: str, dump_signal: int) -> None:
@@ -21,13 +31,10 @@ def main(lifeline: int, lock: str, dump_signal: int) -> None:
     from ipc.guardian.lifeline import Lifeline  # noqa: PLC0415
     from ipc.guardian.orders import GROUP, GUARDIAN  # noqa: PLC0415
 
-    for number in signal.valid_signals().difference((*birth.FIXED, signal.SIGCHLD)):
-        signal.signal(number, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    handle_signals()
     wakes, wake = os.pipe()
     for fd in (wakes, wake):
         os.set_blocking(fd, False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)  # an inherited SIG_IGN would have the kernel reap
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     os.set_inheritable(lifeline, False)
     birth.prctl(PR_SET_PDEATHSIG, signal.SIGCONT)  # one that was stopped must see the end of its supervisor
@@ -37,6 +44,17 @@ def main(lifeline: int, lock: str, dump_signal: int) -> None:
     except OSError:  # the store's folder is gone, and with it the run: its supervisor says so
         return
     keep.Guardian(Lifeline(socket(fileno=lifeline)), wakes, dump_signal, tier).serve()
+
+
+def handle_signals() -> None:
+    """Have no signal end or stop this process that a job may send, but for those of a fault of its own.
+
+    They are handled, not ignored: that would outlast the exec of a child, where it may have been inherited.
+    """
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    for number in range(1, signal.NSIG):
+        with suppress(OSError):  # it cannot be changed
+            signal.signal(number, signal.SIG_DFL if number in FAULTS else lambda *_: None)
 
 
 def hold(lock: str) -> None:

@@ -18,8 +18,6 @@ OOM_SCORE = b"800"
 """Added to a child's badness (of 1000): the kernel picks it before its owner's editor."""
 
 NOT_BEGUN = 126
-FIXED = (signal.SIGKILL, signal.SIGSTOP)
-"""Signals whose action cannot be changed."""
 
 
 class NotBegun(Exception):
@@ -103,15 +101,16 @@ def bear(start: Start, fds: tuple[int, int, int], control: int | None) -> Birth:
 
 
 def become(start: Start, fds: tuple[int, int, int], control: int | None, guardian: int) -> None:
-    """Turn this copy of the guardian into the program that `start` names."""
+    """Turn this copy of the guardian into the program that `start` names.
+
+    Its signals are left as they are: exec has those act by default again that the guardian handles.
+    """
     argv, tail, environment, folder, nice, closed, group, _ = start
     channel, output, stacks = fds
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != guardian:  # it died before we asked
         os._exit(NOT_BEGUN)
     os.setsid()
-    for number in signal.valid_signals().difference(FIXED):
-        signal.signal(number, signal.SIG_DFL)  # exec keeps what is ignored
     os.dup2(output, 1)
     os.dup2(output, 2)
     prefer_for_oom_kill()

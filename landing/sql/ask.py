@@ -76,6 +76,10 @@ STOPPING_SINCE: Final = """
 SELECT MIN(at) FROM laneway_events
 WHERE job_id IS NULL AND at >= :since AND run_id = :run AND name = 'stopping'"""
 
+HELD: Final = """
+SELECT detail FROM laneway_events
+WHERE job_id IS NULL AND at >= :since AND run_id = :run AND name = 'held' ORDER BY id LIMIT 20"""
+
 EVENTS: Final = "SELECT at, run_id, name, detail FROM laneway_events WHERE job_id = ? ORDER BY id LIMIT 200"
 
 COUNTS: Final = "SELECT state, jobs FROM laneway_counts WHERE jobs > 0"

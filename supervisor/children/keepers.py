@@ -89,8 +89,7 @@ class Keepers:
                 ours.remove(keeper)
                 self._loop.unwatch(keeper.fileno())
                 keeper.put_down()
-                group = "" if keeper.spec is None else keeper.spec[6]
-                lost = Lost(keeper, Orphanage(self._marker, sessions, group), until)
+                lost = Lost(keeper, Orphanage(self._marker, sessions, keeper.group), until)
                 self._lost.append(lost)
                 return lost
         return None

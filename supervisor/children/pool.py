@@ -169,6 +169,8 @@ class Pool:
     def said(self, worker: Worker, message: Up) -> None:
         """Pass on what a busy child says; an idle one may say that it is ready, or why it is not."""
         match worker.stage, message:
+            case Stage.STARTING, Ready() if not self.starts.agrees(worker.profile, message.sources):
+                self.dismiss(worker)
             case Stage.STARTING, Ready() if not worker.said_ready:
                 worker.said_ready = True
                 self._look_whether_ready(worker)

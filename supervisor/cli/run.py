@@ -82,6 +82,7 @@ def supervise(application: Application, settings: Settings, asked: Asked) -> tup
                 settings,
                 until_idle=asked.until_idle,
                 report=reporter,
+                reload=asked.reload,
                 reach=reach,
             )
         # Of a broken store there may be nothing left to read.

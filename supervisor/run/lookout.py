@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from landing.clock import ShiftWaits
 from landing.jobs import Renew
+from landing.runs import Held
 from policies.job import MICROS
 from supervisor import events, sensors
 from supervisor.application import Profile
@@ -101,5 +102,8 @@ class Lookout:
     def _warn_of_held(self, profile: Profile) -> None:
         self._warned.add(profile)
         held = self._pool.starts.held[profile]
-        if not self.outdated or held.code != CHANGED:  # which has been said, with what comes of it
-            self._parts.report(events.Warned(held.code, str(held)))
+        if self.outdated and held.code == CHANGED:  # that has been said, with what comes of it
+            return
+        self._parts.report(events.Warned(held.code, str(held)))
+        told = Held(self._world.run, held.code, str(held), self._seeker.kinds_held_by(held))
+        self._parts.desk.lander.submit(told, ignore)

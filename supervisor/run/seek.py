@@ -19,6 +19,7 @@ from supervisor.application import LoadedKind, Profile
 from supervisor.attempt.conversation import World
 from supervisor.attempt.dispatch import Dispatch
 from supervisor.children.pool import Pool
+from supervisor.children.starts import Held
 
 
 class Seeker:
@@ -73,6 +74,10 @@ class Seeker:
         if self._free() > 0:
             self._claim()
         self._pool.want(self._warm)
+
+    def kinds_held_by(self, held: Held) -> list[str]:
+        """Return the kinds of which no more is claimed for this reason."""
+        return [name for name, one in self._kinds.items() if self._pool.starts.holds(one.profile) is held]
 
     def next_due(self) -> float | None:
         """Return when a waiting row wakes, on the monotonic clock."""

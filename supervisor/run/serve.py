@@ -23,13 +23,14 @@ from supervisor.run.parts import Awaited, Parts
 from supervisor.settings.values import Settings
 
 
-def serve(
+def serve(  # noqa: PLR0913 - all but two have their defaults
     application: Application,
     settings: Settings,
     *,
     until_idle: bool,
     report: events.Report,
     jobs: frozenset[int] | None = None,
+    reload: bool = False,
     reach: Reach = unarmed,
 ) -> Served:
     """Run jobs until told to stop, or until nothing is left to do.
@@ -40,6 +41,7 @@ def serve(
         until_idle: end when no job is queued, in flight or waiting for its backoff.
         report: told what happens, on this thread.
         jobs: end as idle as soon as these have ended, whatever else waits.
+        reload: end as app_changed when the application is another than was loaded.
         reach: called at each fault point, for tests (`supervisor.faults`).
 
     Raises:
@@ -62,7 +64,7 @@ def serve(
         opened = open_run(desk, application, marker, leftovers, awaited.report)
         daemon = Daemon(application, settings, Parts(loop, bell, desk, lock, awaited), opened, marker)
         with daemon.signals():
-            served = daemon.run(until_idle=until_idle)
+            served = daemon.run(until_idle=until_idle, reload=reload)
     return replace(served, stuck=desk.stuck)
 
 

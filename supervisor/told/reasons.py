@@ -11,10 +11,12 @@ WORDS = {
     "orphaned": "was running when the supervisor died",
     "queued": "queued",
     "run_ending": "the run is ending",
+    "app_changed": "the application has changed since the run loaded it",
+    "app_start_failed": "the application does not start",
 }
 
 
-def why_queued(*, live: bool, running: int, waited: int, ending: bool = False) -> str:
+def why_queued(*, live: bool, running: int, waited: int, ending: bool = False, held: str = "") -> str:
     """Return the name of what holds a queued job.
 
     Args:
@@ -22,11 +24,14 @@ def why_queued(*, live: bool, running: int, waited: int, ending: bool = False) -
         running: how many jobs are in flight.
         waited: microseconds since it was queued.
         ending: whether the supervisor was asked to stop, and claims nothing more.
+        held: why the supervisor claims no more of its kind, "" where it does.
     """
     if not live:
         return "no_supervisor"
     if ending:
         return "run_ending"
+    if held:
+        return held
     if running:
         return "others_run"
     return "kind_not_loaded" if waited > SETTLED_SECONDS * MICROS else "queued"

@@ -33,12 +33,13 @@ def status(home: Path) -> dict[str, Any]:
     now = sensors.now_micros()
     with snapshot(home) as db:
         run, counts, live = views.last_run(db), views.counts(db), is_live(home)
-        stopping = stopping_since(db, run, live=live)
+        stopping, held = stopping_since(db, run, live=live), held_now(db, run, live=live)
         facts: dict[str, Any] = {
             "supervisor": supervisor_facts(home, run, now, stopping),
             "jobs": counts,
             "running": [running_facts(row, now) for row in views.in_flight(db)],
-            "waiting": waiting_facts(db, now, live=live, ending=stopping is not None),
+            "held": held,
+            "waiting": waiting_facts(db, now, held, live=live, ending=stopping is not None),
             "last_hour": views.ended_since(db, now - HOUR),
             "last_failed": last_failed(db) if counts.get("failed") else [],
             "survivors": survivors(db, now - HOUR),
@@ -55,6 +56,11 @@ def status(home: Path) -> dict[str, Any]:
 def stopping_since(db: "Connection", run: dict[str, Any] | None, *, live: bool) -> int | None:
     """Return when the run that lives was asked to stop, None if it was not, or none lives."""
     return views.stopping_since(db, run) if live and run is not None and not run["clean"] else None
+
+
+def held_now(db: "Connection", run: dict[str, Any] | None, *, live: bool) -> list[dict[str, Any]]:
+    """Return for which reasons the run that lives claims no more of some kinds."""
+    return views.held(db, run) if live and run is not None and not run["clean"] else []
 
 
 def supervisor_facts(
@@ -100,14 +106,21 @@ def running_facts(row: dict[str, Any], now: int) -> dict[str, Any]:
     }
 
 
-def waiting_facts(db: "Connection", now: int, *, live: bool, ending: bool) -> list[dict[str, Any]]:
+def waiting_facts(
+    db: "Connection", now: int, held: list[dict[str, Any]], *, live: bool, ending: bool
+) -> list[dict[str, Any]]:
     """Return who waits, by kind and reason; counts stop at 1,000 a group."""
-    running = len(views.in_flight(db))
+    running, holds = len(views.in_flight(db)), by_kind(held)
+
+    def why(row: dict[str, Any]) -> str:
+        waited, reason = now - row["oldest"], holds.get(row["kind"], "")
+        return why_queued(live=live, running=running, waited=waited, ending=ending, held=reason)
+
     queued = [
         {
             "kind": row["kind"],
             "jobs": row["jobs"],
-            "reason": why_queued(live=live, running=running, waited=now - row["oldest"], ending=ending),
+            "reason": why(row),
             "oldest_s": round(max(0, now - row["oldest"]) / MICROS, 1),
         }
         for row in views.waiting(db)
@@ -122,6 +135,11 @@ def waiting_facts(db: "Connection", now: int, *, live: bool, ending: bool) -> li
         for row in views.pending(db)
     ]
     return [group | {"text": in_words(group["reason"], running)} for group in queued + pending]
+
+
+def by_kind(held: list[dict[str, Any]]) -> dict[str, str]:
+    """Return the code of what holds each kind."""
+    return {kind: one["code"] for one in held for kind in one["kinds"]}
 
 
 def last_failed(db: "Connection") -> list[dict[str, Any]]:
@@ -177,6 +195,7 @@ def complaints(facts: dict[str, Any]) -> list[str]:
         found.append(f"run {who['run']} died; the next one recovers")
     elif who["state"] == "down" and undone:
         found.append(f"no supervisor runs, {undone:,} unfinished")
+    found += [one["text"] for one in facts["held"]]
     found += [job["text"] for job in facts["survivors"]]
     if facts["wal_mb"] > WAL_MB:
         found.append(

@@ -16,7 +16,7 @@ from supervisor import sensors
 from supervisor.lock import is_live
 from supervisor.told.plan import plan
 from supervisor.told.reasons import in_words, why_queued
-from supervisor.told.status import stopping_since
+from supervisor.told.status import by_kind, held_now, stopping_since
 from supervisor.told.units import iso
 
 RETRIABLE: Final = TRANSITIONS[Move.RESUME][0]
@@ -35,6 +35,7 @@ def story(home: Path, job: int) -> dict[str, Any]:
         attempts, events = views.attempts(db, job), views.events(db, job)
         running, run, live = len(views.in_flight(db)), views.last_run(db), is_live(home)
         ending = stopping_since(db, run, live=live) is not None
+        held = by_kind(held_now(db, run, live=live)).get(row["kind"], "")
         discard = views.discard(db, job)
         declared = views.kinds(db).get(row["kind"], {}).get("options", {})
     return {
@@ -54,7 +55,7 @@ def story(home: Path, job: int) -> dict[str, Any]:
         "progress": {"done": row["done"], "total": row["total"]},
         "failures": row["failures"],
         "max_attempts": declared.get("max_attempts"),
-        "waits": waits(row, sensors.now_micros(), live=live, running=running, ending=ending),
+        "waits": waits(row, sensors.now_micros(), live=live, running=running, ending=ending, held=held),
         "plan": next_plan(row, discard, declared.get("resume")),
         "attempts": [attempt_story(one, row) for one in attempts],
         "landed": {
@@ -78,14 +79,15 @@ def next_plan(
 
 
 def waits(
-    row: Mapping[str, Any], now: int, *, live: bool, running: int, ending: bool = False
+    row: Mapping[str, Any], now: int, *, live: bool, running: int, ending: bool = False, held: str = ""
 ) -> list[dict[str, Any]]:
     """Return every reason that holds a waiting job now: its name, its words, until when if that is known."""
     found: list[tuple[str, str | None]] = []
     if row["state"] in {State.PENDING, State.DEFERRED}:
         found.append((row["reason"] or row["state"], iso(row["wake_at"])))
     elif row["state"] == State.QUEUED and live:
-        why = why_queued(live=live, running=running, waited=now - row["waiting_since"], ending=ending)
+        waited = now - row["waiting_since"]
+        why = why_queued(live=live, running=running, waited=waited, ending=ending, held=held)
         found += [] if why == "queued" else [(why, None)]
     if not live and row["state"] in IN_FLIGHT:
         found.append(("orphaned", None))

@@ -89,6 +89,30 @@ def test_children_of_other_kinds_are_neither_signalled_nor_reaped(kept: Kept, su
     other.close()
 
 
+STOPPER = """
+import os, signal
+guardian = os.getppid()
+for _ in range(3):
+    if os.fork() == 0: break
+print("up", flush=True)
+while True: os.kill(guardian, signal.SIGSTOP)
+"""
+
+
+def test_a_guardian_that_is_stopped_again_and_again_is_put_down_and_its_tree_ended(
+    kept: Kept, subreaper: None
+) -> None:
+    """C126, LESSONS 12: each order wakes it; where that is not enough, the ladder's next rung is."""
+    child = kept.start(STOPPER)
+    kept.said("up\nup\nup\nup\n")
+    kept.keeper.term()
+    kept.keeper.kill()
+    kept.keeper.put_down()
+    kept.wait_for(lambda: kept.keeper.gone)
+    end(kept, Orphanage(kept.marker, {kept.keeper.pid} | child.sessions), set())
+    assert alive(kept.marker) == []
+
+
 def test_a_supervisor_that_is_itself_killed_first_knows_nobody_by_that(kept: Kept, subreaper: None) -> None:
     """Where it has the place of its children in the kernel's queue, that place tells nothing."""
     child = kept.up()

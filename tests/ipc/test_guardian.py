@@ -20,6 +20,7 @@ import pytest
 from ipc.child import Exit
 from ipc.dump import DUMP_SIGNAL
 from ipc.guardian import cgroup, orders, shield
+from ipc.guardian.__main__ import FAULTS
 from ipc.keeper import Beside, Crossed, Over, Started
 from tests.ipc.kept import SLEEP, Kept, alive, kill_marked, state_of
 
@@ -320,9 +321,9 @@ def test_orders_that_come_in_one_piece_or_in_pieces_are_taken_one_by_one(kept: K
 
 
 def test_whatever_signal_a_job_sends_it_a_guardian_goes_on(kept: Kept) -> None:
-    """All but SIGKILL; one that was stopped hears the next order."""
+    """All but SIGKILL and those of a fault; one that was stopped hears the next order."""
     kept.up()
-    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, *FAULTS}:
         os.kill(kept.keeper.pid, number)
     os.kill(kept.keeper.pid, signal.SIGSTOP)
     kept.keeper.ask()

@@ -12,6 +12,8 @@ import pytest
 
 from supervisor import events
 from supervisor.application import load_application
+from supervisor.told.status import status
+from supervisor.told.story import story
 from tests.supervisor.changing import NEWER, OLD, change, running, told, write_app
 from tests.supervisor.serving import House, wait_for
 
@@ -125,6 +127,36 @@ def test_a_run_that_goes_on_says_so_once(tmp_path: Path) -> None:
     assert texts(house, jobs) <= {OLD}
     [warning] = [line for line in run.out if "changed since" in line]
     assert f"warning: {source.resolve()} changed since this run loaded the application; {REMEDY}" in warning
+
+
+@pytest.mark.parametrize("breaks", [False, True])
+def test_status_and_show_tell_why_the_jobs_of_a_held_application_wait(tmp_path: Path, breaks: bool) -> None:
+    """K13, promise 7: not healthy, with the reason; the kind is one that the supervisor has loaded."""
+    name = f"held_{breaks}".lower()
+    source = write_app(tmp_path, name, options=COLD)
+    house = House(tmp_path, app=str(source))
+    with running(house) as run:
+        first = house.enqueue("tell")
+        wait_for(lambda: done(house, first))
+        change(source)
+        if breaks:
+            source.write_text("raise RuntimeError('broken by the change')\n")
+        jobs = [house.enqueue("tell") for _ in range(9)]
+        facts = wait_for(lambda: (found := status(house.home))["held"] and found)
+        last = story(house.home, jobs[-1])
+        assert run.end() == 0
+    code, words = ("app_start_failed", "broken by the change") if breaks else ("app_changed", REMEDY)
+    assert not facts["healthy"]
+    [reason] = facts["reasons"]
+    assert words in reason
+    [held] = facts["held"]
+    assert (held["code"], held["text"]) == (code, reason)
+    assert sorted(held["kinds"]) == ["count", "orphan", "tell", "wait"]
+    assert last["waits"][0]["reason"] == code
+    assert {group["reason"] for group in facts["waiting"]} <= {code, "queued", "others_run"}
+    after = status(house.home)
+    assert after["held"] == [], "it is the run that holds them, no more"
+    assert story(house.home, jobs[-1])["waits"][0]["reason"] == "no_supervisor"
 
 
 def test_a_run_until_idle_ends_with_code_2_and_what_to_do(tmp_path: Path) -> None:

@@ -161,6 +161,24 @@ def test_what_is_broken_is_said_once_and_mended_by_the_next_change(tmp_path: Pat
     assert runs(house) == [(run.process.pid, 1)] * 2
 
 
+def test_what_was_mended_while_it_was_read_is_read_again(tmp_path: Path) -> None:
+    """K13: the change that would be waited for has been."""
+    source = write_app(tmp_path, "mended_meanwhile")
+    house = House(tmp_path, app=str(source))
+    good = tmp_path / "good.txt"
+    good.write_text(source.read_text())
+    source.write_text(
+        "import shutil, time\n"
+        "time.sleep(0.02)  # longer than a tick of the clock that files are stamped by\n"
+        f"shutil.copyfile({str(good)!r}, __file__)\n"
+        "raise RuntimeError('not yet')\n"
+    )
+    with running(house, "--reload") as run:
+        work(house)
+        assert run.end() == 0
+    assert run.err == []
+
+
 def test_a_migration_that_does_not_run_is_mended_by_the_next_change(tmp_path: Path) -> None:
     """K13: it is as broken as an import that fails."""
     source = write_app(tmp_path, "reloaded_migration")
