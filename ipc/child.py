@@ -96,6 +96,7 @@ class Child:
         failed: why it could not be started, None if it could.
         ended: how many processes ended with it.
         peak: bytes that it held at most.
+        cpu: CPU seconds that it used.
         left: processes that are still there, though they were killed.
         crossed: what its tree held when it went over its limit.
         beside: what ran beside it when that was asked last.
@@ -124,6 +125,7 @@ class Child:
         self.exit: Exit | None = None
         self.failed: str | None = None
         self.ended = self.peak = 0
+        self.cpu = 0.0
         self.left: tuple[int, ...] = ()
         self.crossed: Crossed | None = None
         self.beside: Beside | None = None
@@ -135,9 +137,10 @@ class Child:
                 self.pid, self.template, self.tier, self.spawn = pid, template, tier, spawn
             case Failed(why):
                 self.failed, self.over = why, True
-            case Over(code, ended, peak):
+            case Over(code, ended, peak, cpu):
                 self.exit = Exit(code, None) if code >= 0 else Exit(None, -code)
-                self.ended, self.peak, self.over, self.left = ended, peak, True, ()
+                self.ended, self.peak, self.cpu = ended, peak, cpu
+                self.over, self.left = True, ()
             case Left(pids):
                 self.left = pids
             case Crossed():

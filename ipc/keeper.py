@@ -72,11 +72,15 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class Over:
-    """The worker ended, with `ended` processes in all; `code` is negative for a signal, `peak` is bytes."""
+    """The worker ended, with `ended` processes in all.
+
+    `code` is negative for a signal; `peak` is bytes, `cpu` seconds, its own and of those it waited for.
+    """
 
     code: int
     ended: int
     peak: int
+    cpu: float = 0.0
 
 
 Told = Started | Failed | Crossed | Beside | Left | Over
@@ -103,7 +107,8 @@ class Keeper:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER)
         theirs.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER)  # macOS counts what waits there
-        argv = [sys.executable, *FLAGS, PROGRAM, str(theirs.fileno()), str(lock), str(int(DUMP_SIGNAL))]
+        words = (theirs.fileno(), lock, int(DUMP_SIGNAL), os.getpid())
+        argv = [sys.executable, *FLAGS, PROGRAM, *map(str, words)]
         try:
             self._process = subprocess.Popen(  # noqa: S603 - our own file under our own interpreter
                 argv,
@@ -256,8 +261,8 @@ def read_started(values: list[str]) -> Started:
 
 def read_over(values: list[str]) -> Over:
     """Read the end of a worker; the system counts its peak in KiB, macOS in bytes."""
-    code, ended, peak = whole(values, 3)
-    return Over(code, ended, peak if sys.platform == "darwin" else peak << 10)
+    code, ended, peak, cpu = whole(values, 4)
+    return Over(code, ended, peak if sys.platform == "darwin" else peak << 10, cpu / 1000)
 
 
 READERS: Final[Mapping[str, Callable[[list[str]], Told]]] = {

@@ -79,7 +79,7 @@ def refused(run: Run, code: str, message: str) -> Failed:
 def flush_output() -> None:
     """Let what the job printed without a newline reach its log."""
     for stream in (sys.stdout, sys.stderr):
-        with suppress(AttributeError, OSError, ValueError):  # user code may have closed it, or put None there
+        with suppress(BaseException):  # user code may have closed it, or put anything there
             stream.flush()
     # What C code prints waits in a buffer of its own until the process ends, after the receipt.
     if (ctypes := sys.modules.get("ctypes")) is not None:

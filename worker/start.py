@@ -33,7 +33,9 @@ def start(arguments: Arguments) -> NoReturn:
         seal()  # of a copy it is asserted too: never inherited unseen
     set_limits(arguments.open_files, arguments.file_size)
     allowance = Allowance(arguments.cpu, last=arguments.jobs == 1)
-    serve(Pipe(arguments.channel), loaded, allowance)
+    pipe = Pipe(arguments.channel)
+    os.register_at_fork(after_in_child=pipe.give_up)  # what user code forks is no worker
+    serve(pipe, loaded, allowance)
     leave(0)
 
 

@@ -1,4 +1,4 @@
-"""Entry of the guardian: `python -I -S PATH LIFELINE LOCK DUMP_SIGNAL`, PATH being this file's.
+"""Entry of the guardian: `python -I -S PATH LIFELINE LOCK DUMP_SIGNAL PARENT`, PATH being this file's.
 
 Isolated and without site packages it runs none of the user's code, and needs little time and memory.
 """
@@ -22,8 +22,8 @@ FAULTS = (
 )
 
 
-def main(lifeline: int, lock: str, dump_signal: int) -> None:
-    """Guard until the other end of the descriptor `lifeline` is gone; hold the file `lock` meanwhile."""
+def main(lifeline: int, lock: str, dump_signal: int, parent: int) -> None:
+    """Guard until the end of `lifeline`, a descriptor, or of the process `parent`; hold the file `lock`."""
     sys.path.append(os.path.dirname(os.path.dirname(HERE)))
     from _socket import socket  # noqa: PLC0415 - below the path that it needs
 
@@ -43,7 +43,7 @@ def main(lifeline: int, lock: str, dump_signal: int) -> None:
         hold(lock)
     except OSError:  # the store's folder is gone, and with it the run: its supervisor says so
         return
-    keep.Guardian(Lifeline(socket(fileno=lifeline)), wakes, dump_signal, tier).serve()
+    keep.Guardian(Lifeline(socket(fileno=lifeline), parent), wakes, dump_signal, tier).serve()
 
 
 def handle_signals() -> None:
@@ -61,9 +61,9 @@ def hold(lock: str) -> None:
     """Show the next supervisor that children of this one may live: it waits for this file (CONTRACTS K9)."""
     from fcntl import LOCK_SH, flock  # noqa: PLC0415
 
-    flock(os.open(lock, os.O_RDONLY | os.O_CLOEXEC), LOCK_SH)
+    flock(os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), LOCK_SH)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
+    main(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
     os._exit(0)

@@ -250,9 +250,10 @@ class Guardian:
         pause = sweeping.pass_once()
         ended = sweep.reap(self._ward) if pause is None and was_dead else None
         if ended is not None:
-            status, peak = ended
+            status, peak, cpu = ended
             self._ward, self._sweep = 0, None
-            self._lifeline.tell(OVER, os.waitstatus_to_exitcode(status), sweeping.ended + 1, peak)
+            exits = os.waitstatus_to_exitcode(status)
+            self._lifeline.tell(OVER, exits, sweeping.ended + 1, peak, round(cpu * 1000))
             return None
         left = [*([] if was_dead else [self._ward]), *sweeping.left]
         if left and not self._lifeline.unsaid and monotonic() - self._told_at > TELL_PAUSE:

@@ -14,15 +14,23 @@ SPACE = CMSG_SPACE(DESCRIPTORS * array("i").itemsize)
 
 
 class Lifeline:
-    """Args: `connection` is the socket.
+    """The way to one supervisor.
+
+    A copy of that, which application code has made by a fork, has the other end open, too: so the
+    socket's end is not the only sign that it is dead.
+
+    Args:
+        connection: the socket.
+        parent: the supervisor's process id.
 
     Attributes:
         unsaid: what the other end has not taken yet.
     """
 
-    def __init__(self, connection: socket) -> None:
+    def __init__(self, connection: socket, parent: int) -> None:
         connection.setblocking(False)
         self._connection = connection
+        self._parent = parent
         self._heard = bytearray()
         self._fds: list[int] = []
         self.unsaid = bytearray()
@@ -33,6 +41,8 @@ class Lifeline:
 
     def hear(self) -> list[Order] | None:
         """Return the orders that have come; None at the end, when nobody is there any more."""
+        if os.getppid() != self._parent:
+            return None
         try:
             data, ancillary, _, _ = self._connection.recvmsg(PIECE, SPACE)
         except BlockingIOError:

@@ -16,7 +16,10 @@ DRY_PASSES = 20
 """Passes in which nothing died, after which the next ones wait a little longer each."""
 LONGEST_PAUSE = 0.05
 
-EARLY: dict[int, tuple[int, int]] = {}
+Ended = tuple[int, int, float]
+"""Wait status, peak memory in KiB, CPU seconds."""
+
+EARLY: dict[int, Ended] = {}
 """How children ended that were reaped while only a look at them was wanted, where no look reaps nothing."""
 
 
@@ -55,15 +58,20 @@ def end(pid: int) -> bool:
     return reap(pid) is not None
 
 
-def reap(pid: int) -> tuple[int, int] | None:
-    """Return the wait status of a dead child of ours and its peak memory in KiB, None while it lives."""
+def reap(pid: int) -> Ended | None:
+    """Return how a dead child of ours has ended, None while it lives.
+
+    A child that has made us its tracer is reported when it stops, whatever is asked for.
+    """
     if pid in EARLY:
         return EARLY.pop(pid)
     try:
         found, status, usage = os.wait4(pid, os.WNOHANG)
     except ChildProcessError:  # no child of ours
         return None
-    return (status, usage.ru_maxrss) if found else None
+    if not found or os.WIFSTOPPED(status):
+        return None
+    return status, usage.ru_maxrss, usage.ru_utime + usage.ru_stime
 
 
 def kill_group(pid: int) -> None:
@@ -80,9 +88,10 @@ def is_dead(pid: int) -> bool:
             EARLY[pid] = found
         return pid in EARLY
     try:
-        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+        state = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
         return True
+    return state is not None and state.si_code in (os.CLD_EXITED, os.CLD_KILLED, os.CLD_DUMPED)
 
 
 def is_child(pid: int) -> bool:

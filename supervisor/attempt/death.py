@@ -18,7 +18,6 @@ from supervisor.told.units import count, human_size
 LIMIT_GRACE: Final = 0.25
 """Seconds between SIGTERM and SIGKILL for a job that eats memory: enough to say where it is."""
 
-CPU_SIGNALS: Final = frozenset({signal.SIGXCPU, signal.SIGKILL})
 FOUND_BY: Final = {
     Evidence.NAMED: "the kernel killed it, out of memory",
     Evidence.GROUP: "the kernel killed it, out of memory in its control group",
@@ -56,7 +55,7 @@ def died(worker: Worker, options: Options, evidence: Evidence) -> Ending:
     ended = child.exit
     if ended is None:
         return Ending(outcome=Outcome.DIED, code="died", error=said("the worker hung up"))
-    if options.cpu_limit and ended.signal in CPU_SIGNALS and is_cpu(ended, evidence):
+    if options.cpu_limit and evidence is not Evidence.NAMED and is_cpu(ended, child.cpu, options):
         text = f"the worker used its {options.cpu_limit:g} s of CPU time"
         return Ending(outcome=Outcome.DIED, code="cpu_limit", error=said(text, stack))
     if ended.signal == signal.SIGKILL and evidence in FOUND_BY:
@@ -74,9 +73,13 @@ def was_stopped(worker: Worker) -> bool:
     return ended is None or ended.signal in {signal.SIGTERM, signal.SIGKILL}
 
 
-def is_cpu(ended: Exit, evidence: Evidence) -> bool:
-    """Tell whether a signal was that of the CPU limit: the kernel's last word on it is a SIGKILL, too."""
-    return ended.signal == signal.SIGXCPU or evidence is Evidence.NONE
+def is_cpu(ended: Exit, used: float, options: Options) -> bool:
+    """Tell whether a signal was that of the CPU limit: the kernel's last word on it is a SIGKILL.
+
+    It says that only to a child of one job, whose limit is for good.
+    """
+    by_force = ended.signal == signal.SIGKILL and options.jobs_per_child == 1
+    return ended.signal == signal.SIGXCPU or (by_force and used > options.cpu_limit)
 
 
 def said(text: str, stack: str = "") -> dict[str, str]:

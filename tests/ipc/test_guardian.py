@@ -119,7 +119,6 @@ def test_a_child_that_cannot_be_started_is_told_with_its_reason_and_the_next_one
     assert kept.over(kept.start("pass")).exit == Exit(0, None)
 
 
-@pytest.mark.skipif(not AS_ROOT, reason="root is whom a limit of processes does not stop; a user has others")
 def test_a_guardian_without_room_for_descriptors_says_so_and_serves_on(kept: Kept) -> None:
     """No descriptor left, at any of the steps at which one is needed: a failure with its reason, no death."""
     kept.over(kept.start("pass"))

@@ -28,7 +28,7 @@ KIB = 1 if sys.platform == "darwin" else 1024
         ("crossed 5 2", Crossed(5, 2)),
         ("beside 0 4096", Beside(0, 4096)),
         ("left 3 4 5", Left((3, 4, 5))),
-        ("over -9 6 10", Over(-9, 6, 10 * KIB)),
+        ("over -9 6 10 1500", Over(-9, 6, 10 * KIB, 1.5)),
     ],
 )
 def test_a_line_tells_what_a_guardian_says(text: str, told: object) -> None:
@@ -38,9 +38,10 @@ def test_a_line_tells_what_a_guardian_says(text: str, told: object) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *("", " ", "over", "over 1 2", "over 1 2 3 4", "over one 2 3", "over  1 2 3", "over 1.5 2 3"),
+        *("", " ", "over", "over 1 2 3", "over 1 2 3 4 5"),
+        *("over one 2 3 4", "over  1 2 3 4", "over 1.5 2 3 4", "nonsense 1 2", "Over 1 2 3 4"),
         *("started 7", "started 7 0", "started x 0 guardian cold", "crossed 1", "beside 1 2 3", "left x"),
-        *("over 1 2 " + "9" * 19, "over 1 2 " + "9" * 9000, "Over 1 2 3", "nonsense 1 2", "over 1\n 2 3"),
+        *("over 1 2 3 " + "9" * 19, "over 1 2 3 " + "9" * 9000, "over 1\n 2 3 4"),
     ],
 )
 def test_nonsense_tells_nothing(text: str) -> None:

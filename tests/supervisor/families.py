@@ -49,6 +49,11 @@ def descendants(pid: int) -> set[Process]:
     return {Process(one, int(parents[one][19])) for one in found}
 
 
+def process(pid: int) -> Process:
+    """Return the process that has a number now."""
+    return Process(pid, int(stat(pid)[19]))
+
+
 def children(pid: int) -> set[Process]:
     """Return the children of a process."""
     return {one for one in descendants(pid) if (fields := stat(one.pid)) and int(fields[1]) == pid}

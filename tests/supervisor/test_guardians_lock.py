@@ -286,6 +286,26 @@ def test_a_run_whose_home_goes_away_leaves_nobody_behind(house: House) -> None:
 
 
 @needs_proc
+def test_a_run_whose_file_was_removed_goes_on_and_its_guardians_make_another(house: House) -> None:
+    """K9: nobody is told that the application does not start."""
+    job = house.enqueue("sleepy", {"seconds": 50}, grace=0.1)
+    process = house.start()
+    try:
+        wait_for(lambda: house.job(job)["landed_rows"])
+        (house.home / GUARDIANS).unlink()
+        for one in Family.of(process.pid).guardians:
+            os.kill(one.pid, signal.SIGKILL)
+        after = house.enqueue("quick")
+        wait_for(lambda: house.job(after)["state"] == "done")
+        assert mode_and_inode(house.home / GUARDIANS)[0] == 0o600
+        assert not is_free(house)
+        process.terminate()
+        assert process.wait(20) == 0
+    finally:
+        kill_session(process)
+
+
+@needs_proc
 def test_of_two_starts_after_a_crash_one_runs_and_the_other_says_so(house: House) -> None:
     """K9, C190."""
     job = house.enqueue("sleepy", {"seconds": 50}, grace=0.1)

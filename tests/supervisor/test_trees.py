@@ -174,6 +174,28 @@ def test_a_supervisor_killed_while_its_children_import_leaves_nothing_of_what_th
         kill_session(process)
 
 
+def test_a_copy_that_a_lander_has_forked_keeps_no_tree_of_a_killed_supervisor_alive(
+    trees: House, tmp_path: Path, tier: str
+) -> None:
+    """U41, FIELD B1: it has the other end of every lifeline open, and is the application's own business."""
+    job = grown(trees, tmp_path, BRANCHES)
+    copied = trees.enqueue("copied_by_its_lander")
+    process = start(trees, tier)
+    copy = 0
+    try:
+        wait_for(lambda: landed(trees, job) and landed(trees, copied))
+        copy = int((tmp_path / "copy").read_text())
+        family = Family.of(process.pid)
+        family = Family(family.guardians - {families.process(copy)}, family.kept)
+        process.kill()
+        gone_after(family, markers(trees))
+        assert families.stat(copy)[0] == "S"
+    finally:
+        if copy:
+            os.kill(copy, signal.SIGKILL)
+        kill_session(process)
+
+
 # --- and its guardians with it
 
 
@@ -276,6 +298,10 @@ def test_a_descendant_that_cannot_be_signalled_is_named_and_never_told_as_killed
         assert trees.attempts(job)[0]["kill"]["survivors"] == [away]
         wait_for(lambda: trees.job(after)["state"] == "done")
         assert [line for line in status(trees.home)["reasons"] if f"pid {away}" in line]
+        asked = time.monotonic()
+        process.terminate()
+        process.wait(20)
+        assert time.monotonic() - asked < 3.0, "what could not be ended in 5 s holds up no stop"
     finally:
         if away:
             os.kill(away, signal.SIGKILL)

@@ -190,6 +190,21 @@ def children_left(job: Jobs, ctx: Context) -> Pairs:
         time.sleep(0.005)
 
 
+@app.lane("copied_by_its_lander")
+def copied_by_its_lander(job: Jobs, ctx: Context) -> Pairs:
+    yield 0, "row"
+
+
+@copied_by_its_lander.lander
+def land_and_fork(db: Landing, job: Jobs, rows: Rows[tuple[int, str]]) -> None:
+    """Leave a copy of the supervisor behind that lives longer than it."""
+    if (copy := os.fork()) == 0:
+        time.sleep(LONG)
+        os._exit(0)
+    tell(Path("copy"), copy)
+    db.executemany(f"INSERT INTO items VALUES ({job.id}, ?, ?)", rows)
+
+
 @app.lane("quick")
 def quick(job: Jobs, ctx: Context) -> Pairs:
     yield 0, "quick"
@@ -200,8 +215,10 @@ def quick_and_cold(job: Jobs, ctx: Context) -> Pairs:
     yield 0, "quick"
 
 
-for _lane in app.lanes.values():
+def land(db: Landing, job: Jobs, rows: Rows[tuple[int, str]]) -> None:
+    db.executemany(f"INSERT INTO items VALUES ({job.id}, ?, ?)", rows)
 
-    @_lane.lander
-    def land(db: Landing, job: Jobs, rows: Rows[tuple[int, str]]) -> None:
-        db.executemany(f"INSERT INTO items VALUES ({job.id}, ?, ?)", rows)
+
+for _lane in app.lanes.values():
+    if _lane.land is None:
+        _lane.lander(land)
