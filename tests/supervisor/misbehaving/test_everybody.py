@@ -56,6 +56,8 @@ def run(house: House, kind: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         kill_session(process)
     assert (process.returncode, errors) == (0, ""), output
     assert house.job(beside)["state"] == "done"
+    rows = [n for n, _ in house.items(beside)]
+    assert rows == list(range(len(rows))), "each row once, in order"
     (attempt,) = house.attempts(job)
     return attempt, house.attempts(beside)
 

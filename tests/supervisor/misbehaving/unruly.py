@@ -33,7 +33,7 @@ def application(name: str) -> App:
     @app.lane("bystander", batch_deadline=20, max_attempts=1)
     def bystander(job: Jobs, ctx: Context) -> Pairs:
         """Work beside the others until they are over, with reads and marks."""
-        n = 0
+        n = 0 if ctx.resume is None else int(ctx.resume) + 1
         while not Path(job.payload["over"]).exists():
             yield n, "beside"
             ctx.checkpoint(str(n))
