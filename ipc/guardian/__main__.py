@@ -38,6 +38,8 @@ def main(lifeline: int, lock: str, dump_signal: int, parent: int) -> None:
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     os.set_inheritable(lifeline, False)
     birth.prctl(PR_SET_PDEATHSIG, signal.SIGCONT)  # one that was stopped must see the end of its supervisor
+    if os.getppid() != parent:  # it died before we asked
+        return
     tier = GUARDIAN if birth.prctl(PR_SET_CHILD_SUBREAPER, 1) else GROUP
     try:
         hold(lock)
