@@ -38,6 +38,7 @@ def place(user: int | None) -> Iterator[Path]:
     shutil.copytree(ROOT / "ipc", place / "ipc", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copyfile(trees.__file__, place / "trees.py")
     (place / "lock").touch()
+    os.chown(place / "lock", user or os.geteuid(), -1)
     place.chmod(0o755)
     yield place
     shutil.rmtree(place)

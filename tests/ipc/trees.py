@@ -73,7 +73,9 @@ def killed(keeper, group, environment):
     os.close(output)
     seen = b""
     while not all(f"{name}\n".encode() in seen for name in MEMBERS):
-        seen += os.read(log, 4096)
+        piece = os.read(log, 4096)
+        assert piece, seen
+        seen += piece
     (started,) = told_by(keeper)
     began = time.perf_counter()
     keeper.kill()
