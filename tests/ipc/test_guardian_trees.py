@@ -22,7 +22,10 @@ AS_ROOT = os.geteuid() == 0
 KILLS = 100
 USERS = ("root", "ordinary") if AS_ROOT else ("ordinary",)
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="there is no subreaper")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="there is no subreaper"),
+    pytest.mark.timeout(240),
+]
 
 
 @pytest.fixture(params=USERS)
@@ -84,7 +87,7 @@ def run(python: str, place: Path, user: int | None, group: str | None = None) ->
     if group is not None:
         assert cgroup.take_in(group, program.pid)
     try:
-        out, errors = program.communicate("\n", timeout=55)
+        out, errors = program.communicate("\n", timeout=200)
     finally:
         program.kill()
     assert (program.returncode, errors) == (0, "")
