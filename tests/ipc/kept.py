@@ -3,11 +3,10 @@
 import os
 import secrets
 import select
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,7 +15,7 @@ import pytest
 from ipc import keeper
 from ipc.child import Child, Command
 from ipc.keeper import Keeper
-from ipc.leftovers import MARKER, environ_of, marker_entry
+from ipc.leftovers import MARKER, end_leftovers, environ_of, marker_entry
 
 SECONDS = 20.0
 MEASURED = {
@@ -121,10 +120,8 @@ def state_of(pid: int) -> str:
 
 
 def kill_marked(marker: str) -> None:
-    """End what a test that failed has left."""
-    for pid in alive(marker):
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    """End what a test that failed has left, also what forks faster than it can be listed."""
+    end_leftovers({marker}, time.monotonic)
 
 
 @contextmanager
