@@ -17,7 +17,7 @@ from ipc.child import Child, Command
 from ipc.keeper import Keeper
 from ipc.leftovers import MARKER, end_leftovers, environ_of, marker_entry
 
-SECONDS = 20.0
+SECONDS = 40.0
 MEASURED = {
     name: os.environ[name] for name in ("COVERAGE_PROCESS_CONFIG", "PYTHONPATH") if name in os.environ
 }
