@@ -72,8 +72,5 @@ def oom_score_of(pid: int) -> bytes:
 
 def session_of(pid: int) -> int:
     """Return the session that a process belongs to, also a dead one that is not reaped; 0 for none."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return int(file.read().rpartition(b")")[2].split()[SESSION])
-    except (OSError, IndexError, ValueError):
-        return 0
+    fields = meter.read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+    return int(fields[SESSION]) if len(fields) > SESSION else 0

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-PR_SET_CHILD_SUBREAPER: Final = 36
+from ipc.guardian.birth import PR_SET_CHILD_SUBREAPER, prctl
+
 PR_GET_CHILD_SUBREAPER: Final = 37
 
 CHANGING: Final = threading.Lock()
@@ -37,13 +38,7 @@ def adopting_orphans() -> Iterator[bool]:
 
 def ask(value: int) -> bool:
     """Have orphans become children of this process, or not; tell whether the system did it."""
-    if not sys.platform.startswith("linux"):
-        return False
-    try:
-        from ctypes import CDLL  # noqa: PLC0415 - not every Python has it
-    except ImportError:
-        return False
-    return bool(CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, value, 0, 0, 0) == 0)
+    return prctl(PR_SET_CHILD_SUBREAPER, value)
 
 
 def asked() -> int:

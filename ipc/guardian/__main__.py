@@ -9,8 +9,6 @@ import sys
 from contextlib import suppress
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PR_SET_PDEATHSIG = 1
-PR_SET_CHILD_SUBREAPER = 36
 FAULTS = (
     signal.SIGABRT,
     signal.SIGBUS,
@@ -37,10 +35,12 @@ def main(lifeline: int, lock: str, dump_signal: int, parent: int) -> None:
         os.set_blocking(fd, False)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     os.set_inheritable(lifeline, False)
-    birth.prctl(PR_SET_PDEATHSIG, signal.SIGCONT)  # one that was stopped must see the end of its supervisor
+    birth.prctl(
+        birth.PR_SET_PDEATHSIG, signal.SIGCONT
+    )  # one that was stopped must see the end of its supervisor
     if os.getppid() != parent:  # it died before we asked
         return
-    tier = GUARDIAN if birth.prctl(PR_SET_CHILD_SUBREAPER, 1) else GROUP
+    tier = GUARDIAN if birth.prctl(birth.PR_SET_CHILD_SUBREAPER, 1) else GROUP
     try:
         hold(lock)
     except OSError:  # the store's folder is gone, and with it the run: its supervisor says so

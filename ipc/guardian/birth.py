@@ -14,6 +14,7 @@ from ipc.guardian import cgroup, shield
 from ipc.guardian.orders import LINE, Start
 
 PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
 OOM_SCORE = b"800"
 """Added to a child's badness (of 1000): the kernel picks it before its owner's editor."""
 

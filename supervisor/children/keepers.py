@@ -79,7 +79,7 @@ class Keepers:
             self._serving.remove(keeper)
             self._abandoned.append(keeper)
 
-    def lose(self, keeper: Keeper, sessions: set[int], until: float) -> Lost | None:
+    def lose(self, keeper: Keeper, sessions: set[int], until: float) -> None:
         """Take over from one whose lifeline has ended, once; `sessions` are its own and its children's.
 
         `until` is how long that may take.
@@ -89,10 +89,8 @@ class Keepers:
                 ours.remove(keeper)
                 self._loop.unwatch(keeper.fileno())
                 keeper.put_down()
-                lost = Lost(keeper, Orphanage(self._marker, sessions, keeper.group), until)
-                self._lost.append(lost)
-                return lost
-        return None
+                self._lost.append(Lost(keeper, Orphanage(self._marker, sessions, keeper.group), until))
+                return
 
     def ended(self, now: float) -> Iterator[Lost]:
         """Make a pass over what lost guardians left behind; yield those that are over with."""

@@ -96,6 +96,11 @@ class Daemon:
         parts.loop.watch(parts.bell.fileno(), READ, self._rang)
         parts.report(started(application, world, opened))
 
+    @property
+    def groups(self) -> str | None:
+        """Return the control group below which those of its children are made, None where that cannot be."""
+        return self._around.groups
+
     def run(self, *, until_idle: bool, reload: bool = False) -> Served:
         """Turn until it is over; then all children are reaped and the run closed, unless the store broke.
 

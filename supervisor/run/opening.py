@@ -55,7 +55,7 @@ def end_dead_runs(home: Path, report: events.Report) -> Leftovers:
     if not wait_for_guardians(home, own, sensors.monotonic, threading.Event().wait):
         text = "a guardian of a dead run does not leave; what can be found of that run is ended without it"
         report(events.Warned("guardians", text))
-    groups = groups_of(own)
+    groups = groups_of(own, cgroup.base()) if own else []
     found = end_leftovers(own, sensors.monotonic, lambda: [cgroup.kill(group) for group in groups])
     for group in groups:
         cgroup.remove(group)
@@ -64,18 +64,18 @@ def end_dead_runs(home: Path, report: events.Report) -> Leftovers:
     return found
 
 
-def groups_of(markers: Set[str]) -> list[str]:
-    """Return the control groups of runs; the kernel can end each at one stroke."""
-    if not markers or (base := cgroup.base()) is None:
+def groups_of(markers: Set[str], base: str | None) -> list[str]:
+    """Return the control groups of runs below `base`; the kernel can end each at one stroke."""
+    if base is None:
         return []
     prefixes = tuple(f"{group_prefix(marker)}-" for marker in markers)
     found = cgroup.leftovers(base, group_prefix(""))
     return [group for group in found if Path(group).name.startswith(prefixes)]
 
 
-def remove_groups(marker: str) -> None:
+def remove_groups(marker: str, base: str | None) -> None:
     """Remove the control groups of a run that has ended: a guardian that was killed could not."""
-    for group in groups_of({marker}):
+    for group in groups_of({marker}, base):
         cgroup.remove(group)
 
 

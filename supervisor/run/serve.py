@@ -60,9 +60,9 @@ def serve(  # noqa: PLR0913 - all but two have their defaults
         bell = stack.enter_context(closing(Doorbell(home)))
         desk = stack.enter_context(open_desk(home, loop, awaited.report, reach))
         marker = new_marker(home)
-        stack.callback(remove_groups, marker)
         opened = open_run(desk, application, marker, leftovers, awaited.report)
         daemon = Daemon(application, settings, Parts(loop, bell, desk, lock, awaited), opened, marker)
+        stack.callback(remove_groups, marker, daemon.groups)
         with daemon.signals():
             served = daemon.run(until_idle=until_idle, reload=reload)
     return replace(served, stuck=desk.stuck)
