@@ -110,7 +110,8 @@ def stands_still(written: Path) -> None:
     sizes = deque[int](maxlen=50)
 
     def looked() -> bool:
-        sizes.append(written.stat().st_size)
+        if written.exists():
+            sizes.append(written.stat().st_size)
         return len(sizes) == sizes.maxlen and len(set(sizes)) == 1
 
     wait_for(looked)
