@@ -4,6 +4,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 ROOMS := supervisor worker landing ipc policies
 COVERAGE := $(BIN)/coverage
+# Tests mostly wait for processes: one more at once than there are cores.
+TESTERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 
 # Pins hold for the packages, for what builds them, and for pip itself.
 export PIP_CONSTRAINT := constraints.txt
@@ -51,7 +53,7 @@ arrows: env
 
 tests: env
 	$(COVERAGE) erase
-	$(COVERAGE) run -m pytest $(PYTEST_ARGS)
+	$(COVERAGE) run -m pytest --numprocesses=$(TESTERS) --dist=worksteal $(PYTEST_ARGS)
 	$(COVERAGE) combine --quiet
 	@rm -f .coverage.*  # of a child that was killed while it wrote
 

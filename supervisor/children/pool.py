@@ -72,12 +72,16 @@ class Pool:
         """Return how many children are not over with."""
         return len(self._workers)
 
-    def want(self, profile: Profile) -> None:
-        """Have a child of `profile` ready soon, replacing an idle one of another profile if need be."""
-        if self._closed or not self.starts.may_start(profile) or self._coming(profile):
+    def want(self, profile: Profile, many: int = 1) -> None:
+        """Have `many` children of `profile` ready soon, replacing an idle one of another if need be."""
+        missing = many - self._coming(profile)
+        if self._closed or not self.starts.may_start(profile) or missing <= 0:
             return
-        if len(self._workers) < self._limit:
-            self._start(profile)
+        if (room := self._limit - len(self._workers)) > 0:
+            for _ in range(min(room, missing)):
+                self._start(profile)
+        elif self._coming(profile):
+            return
         elif (idle := next((one for one in self._workers if one.stage is Stage.READY), None)) is not None:
             self.dismiss(idle)
 
@@ -92,9 +96,9 @@ class Pool:
                 return worker
         return None
 
-    def _coming(self, profile: Profile) -> bool:
+    def _coming(self, profile: Profile) -> int:
         stages = (Stage.STARTING, Stage.READY)
-        return any(one.stage in stages and one.profile == profile for one in self._workers)
+        return sum(one.stage in stages and one.profile == profile for one in self._workers)
 
     # --- start
 

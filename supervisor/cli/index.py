@@ -17,7 +17,7 @@ from supervisor.cli import hints
 from supervisor.cli.codes import FAILED, INTERRUPTED
 from supervisor.cli.output import complain, hint, page, print_json, short
 from supervisor.cli.report import Display, Quiet, Reporter
-from supervisor.cli.run import code_of, leave_now
+from supervisor.cli.run import code_of, end_with, leave_on_signals
 from supervisor.client import Client
 from supervisor.errors import Refused
 from supervisor.events import BatchLanded, Report, Warned
@@ -108,8 +108,8 @@ def see_through(client: Client, settings: Settings, job: int, report: Report) ->
             )
         except LockHeld:  # somebody else was quicker: it is theirs to run
             continue
-        code = code_of(served, failed=False)
-        return leave_now(code) if served.stuck else code
+        leave_on_signals(code_of(served, failed=False))
+        return end_with(served, failed=False)
     return 0
 
 

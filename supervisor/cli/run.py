@@ -1,5 +1,6 @@
 """`supervisor run`: the daemon, with what happens shown as it does."""
 
+import atexit
 import os
 import signal
 import sys
@@ -14,7 +15,7 @@ from landing.snapshot import snapshot
 from policies.job import ENDED
 from supervisor import sensors
 from supervisor.application import Application, load_application
-from supervisor.cli.anew import beginning, wait_for_change
+from supervisor.cli.anew import STOPS, beginning, wait_for_change
 from supervisor.cli.codes import FAILED, INTERRUPTED, STORE, USAGE
 from supervisor.cli.output import complain, page, plain, print_line, short
 from supervisor.cli.report import Display, JsonLines, Lines, Reporter
@@ -62,8 +63,7 @@ def run_command(asked: Asked) -> int:
     if asked.until_idle and not asked.as_json and served.ended != "broken":
         print_rest(settings.home, application)
     cut_short = asked.until_idle and (served.ended, served.detail) == ("stopped", "SIGINT") and left > 0
-    code = INTERRUPTED if cut_short else code_of(served, failed=asked.strict and tally.failed > 0)
-    return leave_now(code) if served.stuck else code
+    return INTERRUPTED if cut_short else end_with(served, failed=asked.strict and tally.failed > 0)
 
 
 def is_of_application(error: ApplicationRefused | StoreError, application: Application | None) -> bool:
@@ -85,6 +85,8 @@ def supervise(application: Application, settings: Settings, asked: Asked) -> tup
                 reload=asked.reload,
                 reach=reach,
             )
+        if not (asked.reload and served.ended == "app_changed"):  # another image is to hear them
+            leave_on_signals(code_of(served, failed=False))
         # Of a broken store there may be nothing left to read.
         tally, left = reporter.tally, 0 if served.ended == "broken" else unfinished(settings.home)
         if isinstance(shown, JsonLines):
@@ -130,6 +132,17 @@ def unfinished(home: Path) -> int:
         return sum(jobs for state, jobs in views.counts(db).items() if state not in ENDED)
 
 
+def leave_on_signals(code: int) -> None:
+    """Have a signal to stop end a process whose run is over with the code that the run has come to.
+
+    Who asks twice, as `down --now` does, may be later with it than the run, and must not make it look killed.
+    """
+    for number in STOPS:
+        signal.signal(number, lambda *_: leave_now(code))
+        # The interpreter gives up its handlers before its last steps, and would die of the signal in them.
+        atexit.register(signal.signal, number, signal.SIG_IGN)
+
+
 def leave_now(code: int) -> NoReturn:
     """End the process without waiting for a thread that did not come back, nor for what it waits for."""
     sys.stdout.flush()
@@ -142,14 +155,20 @@ def last_line(served: Served, tally: Tally, left: int) -> str:
     return f"{served.ended.replace('_', ' ')}: {tally}" + (f", {left:,} left" if left else "")
 
 
-def code_of(served: Served, *, failed: bool) -> int:
+def end_with(served: Served, *, failed: bool) -> int:
     """Return the exit code of a run, saying what is wrong if anything is."""
+    if served.ended in {"broken", "app_start_failed", "app_changed"}:
+        complain(served.detail)
+    code = code_of(served, failed=failed)
+    return leave_now(code) if served.stuck else code
+
+
+def code_of(served: Served, *, failed: bool) -> int:
+    """Return the exit code of a run."""
     match served.ended:
         case "broken":
-            complain(served.detail)
             return STORE
         case "app_start_failed" | "app_changed":
-            complain(served.detail)
             return USAGE
         case "interrupted":
             return INTERRUPTED

@@ -37,7 +37,7 @@ class Seeker:
         self._unplaced: list[tuple[Claimed, float]] = []
         self._warm: Profile = list(kinds.values())[-1].profile
         self._next_wake: int | None = None
-        self._nothing_left = False
+        self._nothing_left = self._short = False
         self._held = 0
         self._look = True
         self._stopping = False
@@ -73,7 +73,8 @@ class Seeker:
         self._place()
         if self._free() > 0:
             self._claim()
-        self._pool.want(self._warm)
+        # Where more waits than there are children for, they start side by side, one for each free slot.
+        self._pool.want(self._warm, max(1, self._free()) if self._short else 1)
 
     def kinds_held_by(self, held: Held) -> list[str]:
         """Return the kinds of which no more is claimed for this reason."""
@@ -111,6 +112,7 @@ class Seeker:
             return
         self._next_wake = reply.next_wake
         self._nothing_left = reply.claimed is None and reply.wanted is None
+        self._short = reply.wanted is not None
         if reply.claimed is not None:
             self._look = True
             self._unplaced.append((reply.claimed, self._world.monotonic()))

@@ -12,7 +12,7 @@ from policies.payload import PayloadRefused
 from supervisor.cli import main
 from supervisor.cli.cancel import settle, verified
 from supervisor.cli.codes import code_of, lines_of
-from supervisor.cli.run import code_of as code_of_run
+from supervisor.cli.run import end_with
 from supervisor.cli.show import wait_line
 from supervisor.client import Client
 from supervisor.errors import Refused, WaitedTooLong
@@ -100,7 +100,7 @@ def test_a_run_ends_with_a_code(
     served: Served, failed: bool, code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """DESIGN section 7: exit codes."""
-    assert code_of_run(served, failed=failed) == code
+    assert end_with(served, failed=failed) == code
     assert capsys.readouterr().err == (f"error: {served.detail}\n" if served.detail else "")
 
 

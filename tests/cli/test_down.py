@@ -121,7 +121,7 @@ def test_while_a_run_stops_everybody_says_so(stubborn: Shell) -> None:
     )
     assert "stopping now" in lines
     [kill] = [line for line in stubborn("show", "1").out.splitlines() if line.startswith("kill ")]
-    assert re.fullmatch(r"kill     its run stopped, gone \d+ ms later", kill)
+    assert re.fullmatch(r"kill     its run stopped, gone \d+ ms later; 1 process ended, 0 survivors", kill)
 
 
 def test_one_that_outlives_the_request_is_said_to_be_alive_until_it_is_asked_again(stubborn: Shell) -> None:

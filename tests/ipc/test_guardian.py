@@ -58,6 +58,7 @@ seen["theirs"] = [one.decode() for one in seen["theirs"]]
 print(json.dumps(seen))
 """
 PYTHON_IGNORES = {signal.SIGPIPE, signal.SIGXFSZ}
+KEPT_BY_THE_C_LIBRARY = set(range(1, 65)) - signal.valid_signals()  # stay as whoever started us had set them
 
 
 def test_a_child_inherits_its_descriptors_and_a_clean_slate_whatever_its_supervisor_was_started_with(
@@ -96,7 +97,7 @@ def test_a_child_inherits_its_descriptors_and_a_clean_slate_whatever_its_supervi
     assert seen["oom"] >= 800
     assert seen["blocked"] == 0
     ignored = {n for n in range(1, 65) if seen["ignored"] >> (n - 1) & 1}
-    assert ignored <= PYTHON_IGNORES
+    assert ignored <= PYTHON_IGNORES | KEPT_BY_THE_C_LIBRARY
     kept.close()
 
 

@@ -127,6 +127,7 @@ VIEWS: list[tuple[Any, dict[str, Any]]] = [
     (views.discard, {"job_id": 1}),
     (views.ids, {"state": "queued", "tag": "t"}),
     (views.survivors, {"since": 0}),
+    (views.held, {"run": {"id": 1, "started_at": 1}}),
 ]
 NOTHING: list[tuple[Any, dict[str, Any]]] = [
     (views.last_code, {"job_id": 1}),

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -92,8 +93,13 @@ def leaves_zombies_to_its_guardian(job: Jobs, ctx: Context) -> None:
 
 def zombies(parent: int) -> list[int]:
     found = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
-    states = {pid: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] for pid in found}
-    return [int(pid) for pid, state in states.items() if state == "Z"]
+    return [int(pid) for pid in found if state_of(pid) == "Z"]
+
+
+def state_of(pid: str) -> str:
+    with suppress(FileNotFoundError, ProcessLookupError):  # reaped meanwhile
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    return ""
 
 
 @untidy
