@@ -14,9 +14,10 @@ from typing import Any
 
 from benchmarks.measure import Bench
 from landing.batches import Land
+from landing.claim import Claim, Claimed, ClaimReply, Start
 from landing.connect import open_reader, store_path
+from landing.enqueue import Enqueue
 from landing.finish import Finish
-from landing.jobs import Claim, Claimed, ClaimReply, Enqueue, Start
 from landing.lander import Clocks, Lander
 from landing.ledger import Report
 from landing.snapshot import snapshot, store_size

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from landing.jobs import Enqueue
+from landing.enqueue import Enqueue
 from landing.migrate import MigrateApp
 from landing.store import Store
 from policies.payload import payload_text

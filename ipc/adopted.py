@@ -28,7 +28,7 @@ class Orphanage:
         group: the control group of its children, "" for none.
 
     Attributes:
-        ended: how many have been reaped.
+        ended: how many were alive until SIGKILL ended them.
     """
 
     def __init__(self, marker: str, sessions: Set[int], group: str = "") -> None:
@@ -50,9 +50,9 @@ class Orphanage:
         if self._group:
             cgroup.kill(self._group)
         while found := [one for one in meter.children(os.getpid()) if self._is_ours(one, guardians)]:
-            left = [pid for pid in found if not sweep.end(pid)]
-            self.ended += len(found) - len(left)
-            if left:
+            ends = {pid: sweep.end(pid) for pid in found}
+            self.ended += sum(map(sweep.was_killed, ends.values()))
+            if left := [pid for pid, ended in ends.items() if ended is None]:
                 return left
         if self._group:
             cgroup.remove(self._group)

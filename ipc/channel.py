@@ -80,8 +80,11 @@ class Channel:
     """
 
     def __init__(self, sock: "socket") -> None:
+        from ipc.inlet import Inlet  # noqa: PLC0415 - no child needs it
+
         sock.setblocking(False)
         self._sock = sock
+        self._inlet = Inlet(sock)
         self._unsent = bytearray()
         self._splitter = Splitter()
         self._error: ProtocolError | None = None
@@ -128,11 +131,11 @@ class Channel:
         messages: list[Up] = []
         nbytes, weight, closed = 0, 0, False
         while self._error is None and not closed and nbytes < budget and weight < ENOUGH:
-            if (chunk := self._read(min(PIECE, budget - nbytes))) is None:
-                break
-            nbytes += len(chunk)
-            closed = not chunk
             try:
+                if (chunk := self._read(min(PIECE, budget - nbytes))) is None:
+                    break
+                nbytes += len(chunk)
+                closed = not chunk
                 for body in self._splitter.feed(chunk):
                     messages.append(decode_up(body))
                     weight += EACH + len(body)
@@ -148,15 +151,15 @@ class Channel:
 
     def close(self) -> None:
         """Close the descriptor; the child reads end-of-file."""
-        self._sock.close()
+        self._inlet.close()
 
     def _read(self, size: int) -> bytes | None:
-        """Read once: None when nothing is there, b"" at the end.
+        """Read once: None when nothing is there, b"" at the end; raises ProtocolError like `Inlet.recv`.
 
         A peer that died with bytes unread makes a reset out of the end of the stream.
         """
         try:
-            return self._sock.recv(size)
+            return self._inlet.recv(size)
         except BlockingIOError:
             return None
         except ConnectionResetError:

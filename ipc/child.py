@@ -18,11 +18,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from ipc.channel import Channel
 from ipc.guardian.orders import Start
-from ipc.keeper import Beside, Crossed, Failed, Keeper, Left, Over, Started, Told
+from ipc.keeper import Beside, Crossed, Failed, Left, Over, Started, Told
 from ipc.logtail import LogTail
 
 STACK_BYTES: Final = 64 << 10
@@ -80,6 +80,21 @@ def pruned(environ: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
     return passed | {"PYTHONHASHSEED": "0"}
 
 
+class Keeping(Protocol):
+    """What a child needs of its keeper; `ipc.keeper.Keeper` is one, and says what each order means."""
+
+    pid: int
+    free: bool
+
+    def start(self, spec: Start, fds: tuple[int, int, int], /) -> None: ...
+    def term(self) -> None: ...
+    def dump(self) -> None: ...
+    def kill(self) -> None: ...
+    def put_down(self) -> None: ...
+    def limit(self, memory: int, processes: int) -> None: ...
+    def ask(self) -> None: ...
+
+
 class Child:
     """A child that `keeper`, which must be free, starts. Everything that is told of it goes to `take`.
 
@@ -94,7 +109,7 @@ class Child:
         over: it and all that it started have ended, or it could not be started, or it was lost.
         exit: how it ended, None where nobody knows.
         failed: why it could not be started, None if it could.
-        ended: how many processes ended with it.
+        ended: how many processes ended with it, itself included; who was dead before does not count.
         peak: bytes that it held at most.
         cpu: CPU seconds that it used.
         left: processes that are still there, though they were killed.
@@ -102,7 +117,7 @@ class Child:
         beside: what ran beside it when that was asked last.
     """
 
-    def __init__(self, command: Command, keeper: Keeper) -> None:
+    def __init__(self, command: Command, keeper: Keeping) -> None:
         with ExitStack() as kept, ExitStack() as given:
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
             kept.callback(ours.close)

@@ -10,6 +10,9 @@ import socket
 from pathlib import Path
 from typing import Final
 
+from ipc.errors import ProtocolError
+from ipc.inlet import Inlet
+
 DOORBELL: Final = "doorbell.sock"
 
 
@@ -29,6 +32,7 @@ class Doorbell:
     def __init__(self, home: Path) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.setblocking(False)
+        self._inlet = Inlet(self._socket)
         self.deaf: str | None = None
         try:
             self._listen(home)
@@ -53,14 +57,16 @@ class Doorbell:
         rang = False
         while True:
             try:
-                self._socket.recv(64)
+                self._inlet.recv(64)
             except BlockingIOError:
                 return rang
+            except ProtocolError:  # whoever rings may be anybody
+                pass
             rang = True
 
     def close(self) -> None:
         """Stop listening; the socket file stays, as a stale bell is harmless."""
-        self._socket.close()
+        self._inlet.close()
 
 
 def ring(home: Path) -> None:

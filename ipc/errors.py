@@ -9,7 +9,7 @@ class ProtocolError(IpcError):
     """The other side sent something that is not our protocol; it is not to be listened to again.
 
     `code` is the rule that was broken: frame_length, frame_torn, message, rows,
-    credit, order; `detail` says how.
+    credit, order, descriptors; `detail` says how.
     """
 
     def __init__(self, code: str, detail: str) -> None:

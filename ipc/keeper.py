@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import Final
 
 from ipc.dump import DUMP_SIGNAL
+from ipc.errors import ProtocolError
 from ipc.guardian import orders
+from ipc.inlet import Inlet
 
 PROGRAM: Final = str(Path(__file__).with_name("guardian") / "__main__.py")
 FLAGS: Final = ("-I", "-S")
@@ -72,7 +74,7 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class Over:
-    """The worker ended, with `ended` processes in all.
+    """The worker ended, with `ended` processes in all that were alive until then.
 
     `code` is negative for a signal; `peak` is bytes, `cpu` seconds, its own and of those it waited for.
     """
@@ -105,6 +107,7 @@ class Keeper:
 
     def __init__(self, environment: Mapping[str, str], lock: Path) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        inlet = Inlet(ours)
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER)
         theirs.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER)  # macOS counts what waits there
         words = (theirs.fileno(), lock, int(DUMP_SIGNAL), os.getpid())
@@ -126,6 +129,7 @@ class Keeper:
             theirs.close()
         ours.setblocking(False)
         self._lifeline = ours
+        self._inlet = inlet
         self._heard = b""
         self.pid = self._process.pid
         self.gone = False
@@ -201,10 +205,10 @@ class Keeper:
     def receive(self) -> list[Told]:
         """Return what it has told since, without waiting; nonsense is left out."""
         try:
-            data = self._lifeline.recv(HEARD)
+            data = self._inlet.recv(HEARD)
         except BlockingIOError:
             return []
-        except OSError:
+        except (OSError, ProtocolError):
             data = b""
         self.gone = self.gone or not data
         *lines, self._heard = (self._heard + data).split(b"\n")
@@ -231,7 +235,7 @@ class Keeper:
 
     def close(self) -> None:
         """Close the descriptor of one that has ended."""
-        self._lifeline.close()
+        self._inlet.close()
 
 
 def read(text: str) -> Told | None:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from landing.jobs import NEVER, Renew
+from landing.claim import NEVER, Renew
 from landing.ledger import add_event
 from landing.sql import runs as sql
 from landing.transaction import Transaction
@@ -23,7 +23,7 @@ class ShiftWaits:
     def apply(self, tx: Transaction) -> int:
         """Return how many waits were moved; an event keeps it."""
         args = {"by": self.by, "since": self.since, "now": tx.now, "never": tx.now + NEVER}
-        moved = tx.run(sql.SHIFT_WAITS, args)
+        moved = tx.run(sql.SHIFT_WAITS, args) + tx.run(sql.SHIFT_KEPT, args)
         Renew(self.run).apply(tx)
         add_event(tx, None, self.run, "clock_set", {"by_s": self.by / 1e6, "waits": moved})
         return moved

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from landing.ledger import Report, add_event, add_receipt, cleaned, with_survivors
 from landing.sql import attempt as sql
@@ -15,6 +15,9 @@ from policies.verdict import Verdict
 
 if TYPE_CHECKING:
     from landing.batches import Discard
+
+WATCHES: Final = {Move.BACK_OFF: "backoff", Move.DEFER: "deferred"}
+"""What a row waits for after a move that has it wait."""
 
 
 class Finished(StrEnum):
@@ -84,7 +87,8 @@ class Finish:
             "finished_at": now if ends else None,
             "counts": int(verdict.counts),
             "wake_at": verdict.wake_at,
-            "watch": "backoff" if retried else None,
+            "watch": WATCHES.get(verdict.move),
+            "deferred": verdict.move is Move.DEFER,
             "awake": 0 if retried else int(self.awake * MICROS),
             "waiting_since": now if verdict.reason == Outcome.YIELDED else None,
             "afresh": self.due() is not None,

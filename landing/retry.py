@@ -68,12 +68,13 @@ class Retry:
         if not (waits and self.from_start) and tx.one(sql.RETRY, {"job": self.job}) is None:
             raise InvalidTransition(str(self.job), self.refusal(row["state"]))
         tx.run(sql.FORGET_RESULT, (self.job,))
+        told = {"from_start": self.from_start, "keep_rows": self.keep_rows}
         if self.from_start:
-            tx.run(sql.START_OVER, {"job": self.job, "discards": self.discards(tx, row)})
+            told["discards"] = self.discards(tx, row)
+            tx.run(sql.START_OVER, {"job": self.job, "discards": told["discards"]})
         elif self.keep_rows:
             text = f"job #{self.job} goes on after its rows, which stay anyway; keep rows only from the start"
             raise KeepRowsRefused(str(self.job), text)
-        told = {"from_start": self.from_start, "keep_rows": self.keep_rows}
         add_event(tx, self.job, None, "started_over" if waits else "retried", told)
         return Retried(self.job, row["state"] if waits else State.QUEUED, waits)
 
@@ -102,7 +103,7 @@ class Retry:
             raise KeepRowsRefused(str(self.job), text)
         if landed and not (self.keep_rows or restarts or has_discard):
             text = (
-                f"job #{self.job} has landed {landed} rows, and lane {kind!r} has no discard to remove"
+                f"job #{self.job} has rows that landed ({landed:,}), and lane {kind!r} has no discard to remove"
                 " them; give the lane one (@lane.discard), then start laneway run once (an idle one will"
                 " do), or pass --app; or keep the rows with --keep-rows"
             )

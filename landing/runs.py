@@ -1,5 +1,6 @@
 """One life of a supervisor, and what its death left behind (CONTRACTS K9, SPEC U3)."""
 
+import json
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -49,6 +50,8 @@ class Opened:
 class OpenRun:
     """Begin a run and settle every in-flight row of ended runs. Only the lock holder may apply it.
 
+    `kinds` are those that it can run, `slots` how many of its jobs at once.
+
     `leftovers` are the processes of ended runs that were found before it, as the run's event tells them.
     """
 
@@ -58,11 +61,14 @@ class OpenRun:
     marker: str
     judge: Judge
     leftovers: Mapping[str, Sequence[int]] | None = None
+    kinds: Sequence[str] = ()
+    slots: int | None = None
 
     def apply(self, tx: Transaction) -> Opened:
         """Return the new run's id and what was recovered, which its first events keep."""
         stamp = {"pid": self.pid, "boot": self.boot, "version": self.version, "marker": self.marker}
-        row = tx.one(sql.ADD_RUN, stamp | {"now": tx.now})
+        can = {"kinds": json.dumps(sorted(self.kinds)), "slots": self.slots}
+        row = tx.one(sql.ADD_RUN, stamp | can | {"now": tx.now})
         assert row is not None
         if self.leftovers is not None:
             add_event(tx, None, row["id"], "leftovers", self.leftovers)
@@ -95,6 +101,18 @@ class CloseRun:
     def apply(self, tx: Transaction) -> None:
         """Stamp it."""
         tx.run(sql.CLOSE_RUN, {"run": self.run, "now": tx.now})
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """How a run's gates and models stand, for whoever looks; `facts` are JSON values."""
+
+    run: int
+    facts: Mapping[str, Any]
+
+    def apply(self, tx: Transaction) -> None:
+        """Write it over what was told before."""
+        tx.run(sql.TELL, {"run": self.run, "told": json.dumps(self.facts, separators=(",", ":"))})
 
 
 @dataclass(frozen=True, slots=True)

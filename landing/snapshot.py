@@ -14,7 +14,7 @@ from landing.errors import NoStore, SchemaNewer, SchemaOlder, StoreBroken
 from landing.sql import schema as sql
 from landing.text import lenient
 
-SCHEMA: Final = 3
+SCHEMA: Final = 4
 """The schema that this version writes. It reads every one before it."""
 
 

@@ -153,9 +153,22 @@ def kinds(db: sqlite3.Connection) -> dict[str, dict[str, Any]]:
 
 
 def last_run(db: sqlite3.Connection) -> dict[str, Any] | None:
-    """Return the newest run's row, or None when nobody ever ran here."""
+    """Return the newest run's row, or None when nobody ever ran here.
+
+    `kinds` are those that it can run, `told` is how its gates stand; each None where it says nothing.
+    """
     found = rows(db, sql.LAST_RUN)
-    return found[0] if found else None
+    if not found:
+        return None
+    run = found[0]
+    return run | {"kinds": names(run.get("kinds")), "told": mapping(run.get("told"))}
+
+
+def names(text: Any) -> list[str] | None:
+    """Return the names that a cell holds as a JSON list, or None."""
+    found = mapping(f'{{"names": {text}}}') if isinstance(text, str) else None
+    listed = (found or {}).get("names")
+    return [one for one in listed if isinstance(one, str)] if isinstance(listed, list) else None
 
 
 def stopping_since(db: sqlite3.Connection, run: Mapping[str, Any]) -> int | None:
@@ -197,7 +210,7 @@ def ended_since(db: sqlite3.Connection, since: int) -> dict[str, int]:
 
 
 def survivors(db: sqlite3.Connection, since: int) -> list[dict[str, Any]]:
-    """Return the jobs (`id`) of which a process outlived a `kill` since `since` (microseconds UTC).
+    """Return the jobs (`id`) that a process or thread outlived, with the `kill`, since `since` (microseconds UTC).
 
     Newest first, at most 20, of the last 1,000 attempts that ended.
     """

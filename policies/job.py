@@ -85,3 +85,42 @@ class Head(NamedTuple):
     kind: str
     priority: int
     waiting_since: int
+    tier: str = ""
+    window: int = 0
+    exclusive: str | None = None
+
+    @property
+    def load_key(self) -> tuple[str, int]:
+        """Return what must be loaded for it (SPEC C73)."""
+        return self.tier, self.window
+
+
+class InFlight(NamedTuple):
+    """A leased or running job, as the gates and the next claim see it."""
+
+    job: int
+    kind: str
+    tier: str = ""
+    window: int = 0
+    exclusive: str | None = None
+
+
+class Unique(StrEnum):
+    """What makes a new job the same as one that is there (SPEC U2)."""
+
+    WAITING = "waiting"
+    FOREVER = "forever"
+
+
+class OnGate(StrEnum):
+    """What a running job does when a gate of its kind closes."""
+
+    FINISH = "finish"
+    YIELD = "yield"
+
+
+class Mode(StrEnum):
+    """Where a kind's jobs run (SPEC U20)."""
+
+    SUBPROCESS = "subprocess"
+    INPROC = "inproc"

@@ -9,7 +9,8 @@ from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import Any, Final
 
-from policies.job import ENDED, Priority, Resume, State
+from policies.gates.vocabulary import CHOSEN
+from policies.job import ENDED, Mode, OnGate, Priority, Resume, State, Unique
 
 FRAME_LIMIT: Final = 8 << 20
 """Bytes that a batch may reach; the wire's own limit, pinned equal by a test."""
@@ -31,6 +32,8 @@ LEAST_OPEN_FILES: Final = 64
 
 LEAST_FILE_SIZE: Final = 64 << 10
 """Bytes; a child's stacks are dumped to a file of up to so many, and a lower limit would cut them."""
+
+NAME_LIMIT: Final = 128
 
 LEAST_CPU: Final = 1.0
 """Seconds; the kernel counts CPU limits in whole ones."""
@@ -64,6 +67,13 @@ class Options:
         retry_safe: may run again after it died or was killed.
         resume: a `Resume`.
         priority: lower runs first.
+        mode: a `Mode`.
+        tier: what must be loaded for it, by a name of the settings' `[tiers]`; "" for nothing.
+        unique: a `Unique`, or None where each request is a job of its own.
+        max_running: jobs of the kind that may be in flight at once.
+        exclusive_by: the field of the payload by which two jobs of the kind never run at once.
+        gates: names of `policies.gates` that hold it back; None for those of its tier.
+        on_gate: an `OnGate`.
         env: environment variables passed besides those that every child gets.
         nice: added to the child's niceness.
         network: False seals the child off: it reaches loopback and unix sockets only.
@@ -92,6 +102,13 @@ class Options:
     retry_safe: bool = True
     resume: str = Resume.REPLAY
     priority: int = Priority.DEFAULT
+    mode: str = Mode.SUBPROCESS
+    tier: str = ""
+    unique: str | None = None
+    max_running: int = 0
+    exclusive_by: str = ""
+    gates: tuple[str, ...] | None = None
+    on_gate: str = OnGate.FINISH
     env: tuple[str, ...] = ()
     nice: int = 10
     network: bool = True
@@ -119,6 +136,7 @@ RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "jobs_per_child": (1, LARGEST),
     "priority": (-LARGEST, LARGEST),
     "nice": (-20, 19),
+    "max_running": (0, LARGEST),
     "memory_limit": (0, LARGEST_SIZE),
     "process_limit": (0, LARGEST),
     "open_files_limit": (0, LARGEST),
@@ -132,9 +150,18 @@ FLOORS: Final[Mapping[str, tuple[float, str]]] = {
     "cpu_limit": (LEAST_CPU, "1 second, the least that the system can count"),
 }
 """Below these a limit that is not off only stops what is healthy: the least, and why."""
-CHOICES: Final[Mapping[str, tuple[str, ...]]] = {"resume": tuple(Resume), "spawn": tuple(Spawn)}
+CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
+    "resume": tuple(Resume),
+    "spawn": tuple(Spawn),
+    "mode": tuple(Mode),
+    "unique": tuple(Unique),
+    "on_gate": tuple(OnGate),
+}
+NAMES: Final = frozenset({"tier", "exclusive_by"})
+OPTIONAL: Final = frozenset({"unique", "gates"})
+"""The options that may be None."""
 TRUTHS: Final = frozenset({"retry_safe", "network", "shield"})
-LISTS: Final = frozenset({"retry_on", "env"})
+LISTS: Final = frozenset({"retry_on", "env", "gates"})
 
 KEPT_AS_FAILED: Final = frozenset({State.FAILED, State.FAILED_OPTIONAL})
 KEPT_AS_DONE: Final = ENDED - KEPT_AS_FAILED
@@ -177,6 +204,10 @@ def readable_options(values: Mapping[str, Any], base: Options) -> Options:
 
 def complaint_about(name: str, value: Any) -> str | None:
     """Say what is wrong with one option's value, or None."""
+    if value is None and name in OPTIONAL:
+        return None
+    if name in NAMES and not (isinstance(value, str) and len(value) <= NAME_LIMIT and value.isprintable()):
+        return f"{name} must be a name of at most {NAME_LIMIT} characters, not {value!r}"
     if name in RANGES:
         return complaint_about_number(name, value)
     if name in DURATIONS:
@@ -192,6 +223,8 @@ def complaint_about(name: str, value: Any) -> str | None:
         isinstance(value, list | tuple) and all(isinstance(item, str) and item for item in value)
     ):
         return f"{name} must be a list of names, not {value!r}"
+    if name == "gates" and (unknown := sorted(set(value) - set(CHOSEN))):
+        return f"gates must be from {', '.join(CHOSEN)}, not {', '.join(map(repr, unknown))}"
     return None
 
 

@@ -5,6 +5,7 @@
     pending, leased, running --fail--> failed      leased, running --fail_optional--> failed_optional
     leased, running --back_off--> pending          leased, running --release--> queued
     leased, running --defer--> deferred --wake--> queued
+    pending, queued, deferred --hold--> pending
     pending, queued, deferred --skip--> skipped
     everything but done, skipped and cancelled --cancel--> cancelled
     failed, failed_optional, cancelled --resume--> queued, --resume_waiting--> pending
@@ -24,6 +25,7 @@ class Move(StrEnum):
 
     WAKE = "wake"
     HOLD_BACK = "hold_back"
+    HOLD = "hold"
     CLAIM = "claim"
     START = "start"
     COMPLETE = "complete"
@@ -42,6 +44,7 @@ class Move(StrEnum):
 TRANSITIONS: Final[dict[Move, tuple[frozenset[State], State]]] = {
     Move.WAKE: (frozenset({State.PENDING, State.DEFERRED}), State.QUEUED),
     Move.HOLD_BACK: (frozenset({State.QUEUED}), State.PENDING),
+    Move.HOLD: (WAITING, State.PENDING),
     Move.CLAIM: (frozenset({State.QUEUED}), State.LEASED),
     Move.START: (frozenset({State.LEASED}), State.RUNNING),
     Move.COMPLETE: (frozenset({State.RUNNING}), State.DONE),

@@ -1,11 +1,18 @@
 """What goes into a judgement on an ended attempt, and what comes out; `retry.judge` decides."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from policies.job import Disposition, Outcome
+from policies.gates.vocabulary import Blocked
+from policies.job import Disposition, Head, InFlight, Outcome
 from policies.options import Options
 from policies.transitions import Move
+
+Asks = Callable[[Head], tuple[Blocked, ...]]
+"""Why a queued job may not start now, and with it none of its kind, tier and window; empty where it may."""
+
+Admit = Callable[[Sequence[InFlight], Mapping[str, str]], Asks]
+"""From the jobs in flight, and the kinds that are held with the reasons given, to a question about a head."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What an application declares: lanes, landers, reads, migrations.
+"""What an application declares: lanes, landers, handlers, reads, migrations.
 
 Imported by the supervisor and by every child, so this file imports no store and
 no screen. An `App` is a plain list of declarations; nothing runs here.
@@ -6,17 +6,21 @@ no screen. An `App` is a plain list of declarations; nothing runs here.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from inspect import signature
-from typing import Any, Final, Generic, Protocol, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Generic, Protocol, TypedDict, TypeVar, Unpack, overload
 
-from policies.options import OPTION_NAMES, Options, options_from
+from policies.options import Options, options_from
+from supervisor.checks import (
+    HANDLER_OPTIONS,
+    LANE_OPTIONS,
+    check_kind,
+    check_takes,
+    checked_options,
+)
 
 Row = TypeVar("Row")
 Row_co = TypeVar("Row_co", covariant=True)
 In = TypeVar("In")
 In_co = TypeVar("In_co", covariant=True)
-
-LANE_OPTIONS: Final = ("rows", "payload", *OPTION_NAMES)
 
 
 class Job(Protocol[In_co]):
@@ -113,6 +117,13 @@ class LaneOptions(TypedDict, total=False):
     retry_safe: bool
     resume: str
     priority: int
+    mode: str
+    tier: str
+    unique: str | None
+    max_running: int
+    exclusive_by: str
+    gates: Sequence[str] | None
+    on_gate: str
     env: Sequence[str]
     nice: int
     network: bool
@@ -168,6 +179,16 @@ class Lane(Generic[In, Row]):
 
 
 @dataclass(frozen=True, slots=True)
+class Handler:
+    """A kind whose jobs run in the supervisor: short, trusted, without rows (CONTRACTS K11, K12)."""
+
+    kind: str
+    fn: Callable[[Any, Any], Any]
+    declared: Mapping[str, Any]
+    payload: type | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Read:
     """A registered read: `fn(db, **args)` runs in the supervisor, for at most a second."""
 
@@ -189,6 +210,7 @@ class App:
 
     name: str
     lanes: dict[str, Lane[Any, Any]] = field(default_factory=dict)
+    handlers: dict[str, Handler] = field(default_factory=dict)
     reads: dict[str, Read] = field(default_factory=dict)
     migrations: list[Migration] = field(default_factory=list)
 
@@ -221,29 +243,41 @@ class App:
             ValueError: a bad name, a kind registered twice, a half that cannot be called, or bad
                 options, all complaints at once.
         """
-        if callable(kind):
-            raise ValueError(
-                f'write @app.lane("{getattr(kind, "__name__", "one")}"): a lane needs the kind of its jobs'
-            )
-        if not isinstance(kind, str) or not 0 < len(kind) <= 128 or not kind.isprintable() or " " in kind:
-            raise ValueError(f"a kind is 1 to 128 printable characters without spaces, not {kind!r}")
-        if kind in self.lanes:
-            raise ValueError(f"kind {kind!r} is registered twice in app {self.name!r}")
-        if unknown := [unknown_option(name) for name in options if name not in OPTION_NAMES]:
-            takes = f"a lane takes {', '.join(LANE_OPTIONS)}"
-            raise ValueError(f"lane {kind!r}: {'; '.join(unknown)}; {takes}")
-        if "retry_on" in options:
-            options["retry_on"] = tuple(class_name(one) for one in options["retry_on"])
-        try:
-            options_from(options)
-        except ValueError as error:
-            raise ValueError(f"lane {kind!r}: " + "; ".join(str(error).splitlines())) from None
+        check_kind(kind, "lane", self.name, (self.lanes, self.handlers))
+        declared = checked_options(f"lane {kind!r}", options, LANE_OPTIONS)
 
         def declare(fn: Callable[[Any, Any], Iterable[Any] | None]) -> Lane[Any, Any]:
             check_takes(fn, f"the compute half of lane {kind!r}", ("job", "ctx"))
-            lane: Lane[Any, Any] = Lane(kind, fn, options, rows, payload)
+            lane: Lane[Any, Any] = Lane(kind, fn, declared, rows, payload)
             self.lanes[kind] = lane
             return lane
+
+        return declare
+
+    def handler(
+        self, kind: str, /, *, payload: type | None = None, **options: Any
+    ) -> Callable[[Callable[[Any, Context], Any]], Handler]:
+        """Declare a handler: decorate `fn(job, ctx)`, short trusted work that runs in the supervisor.
+
+        It lands no rows; what it returns is its job's result, and {"status": "skipped"} says that there
+        was nothing to do. Like a lane it may raise Retry, Fail and Skip. Handlers run one at a time,
+        beside the slots, and cannot be killed.
+
+        Args:
+            kind: the name jobs are enqueued under.
+            payload: a type the payload is converted to (msgspec rules); None keeps plain JSON values.
+            options: those of `LaneOptions` that need no rows and no process of their own.
+
+        Raises:
+            ValueError: as for a lane.
+        """
+        check_kind(kind, "handler", self.name, (self.lanes, self.handlers))
+        declared = {"retry_safe": False, **checked_options(f"handler {kind!r}", options, HANDLER_OPTIONS)}
+
+        def declare(fn: Callable[[Any, Context], Any]) -> Handler:
+            check_takes(fn, f"handler {kind!r}", ("job", "ctx"))
+            self.handlers[kind] = handler = Handler(kind, fn, declared, payload)
+            return handler
 
         return declare
 
@@ -260,36 +294,3 @@ class App:
         if number != len(self.migrations) + 1:
             raise ValueError(f"app {self.name!r}: migration {number} must be {len(self.migrations) + 1}")
         self.migrations.append(Migration(number, sql))
-
-
-def unknown_option(name: str) -> str:
-    """Say that a lane has no such option, and which one may have been meant."""
-    from supervisor.told.spelling import did_you_mean  # noqa: PLC0415 - children import this file
-
-    return f"unknown option {name!r}{did_you_mean(name, LANE_OPTIONS)}"
-
-
-def check_takes(fn: Any, what: str, names: tuple[str, ...]) -> None:
-    """Refuse a half that a call with these arguments cannot reach; one that shows no signature may pass.
-
-    Raises:
-        ValueError: saying what it must take and what it takes.
-    """
-    wanted = f"({', '.join(names)})"
-    if not callable(fn):
-        raise ValueError(f"{what} must be a function that takes {wanted}, not {fn!r}")
-    try:
-        takes = signature(fn)
-    except (TypeError, ValueError):
-        return
-    try:
-        takes.bind(*names)
-    except TypeError:
-        raise ValueError(f"{what} must take {wanted}, not {takes}") from None
-
-
-def class_name(one: type[BaseException]) -> str:
-    """Name an exception class as the wire does: module.qualname, builtins bare."""
-    if not (isinstance(one, type) and issubclass(one, BaseException)):
-        raise ValueError(f"retry_on holds exception classes, not {one!r}")
-    return one.__qualname__ if one.__module__ == "builtins" else f"{one.__module__}.{one.__qualname__}"

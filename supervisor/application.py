@@ -6,18 +6,22 @@ spec  --load-->  App  --checked-->  LoadedKind: lane, limits, reads, the profile
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from ipc.appspec import load_app, search_last, split_spec
 from ipc.errors import AppError
 from ipc.sources import folders_of, note
-from landing.jobs import Register
+from landing.enqueue import Register
+from policies.job import Mode
 from policies.options import Options, Spawn
+from policies.routing import LoaderName
 from supervisor import machine, sensors
 from supervisor.api import App, Lane, Read
 from supervisor.errors import ApplicationRefused
+from supervisor.inproc.handlers import lane_of
+from supervisor.inproc.modes import Choice, choice
 from supervisor.settings.values import Settings, options_for
 from supervisor.told.spelling import did_you_mean
 
@@ -29,6 +33,11 @@ NO_APP: Final = (
     "no application; name one with --app FILE.py or MODULE, or as app in supervisor.toml"
     " (for the built-in lanes alone: --app supervisor.lanes)"
 )
+
+LANES: Final = "lanes"
+HANDLERS: Final = "handlers"
+"""The two threads of an application that work is done on: a long lane holds up no handler."""
+DEFAULT_MODE: Final = Choice(Mode.SUBPROCESS, "default")
 
 Lander = Callable[[Any, Any, Any], None]
 
@@ -48,6 +57,8 @@ class Profile:
         cpu: CPU seconds that each of them may take, 0 for any.
         open_files: descriptors that it may have open, 0 for any.
         file_size: bytes that each file it writes may reach, 0 for any.
+        thread: the thread of this process that takes the child's place, "" for none.
+        model: the model that it keeps in its memory (`ctx.use`), "" for none.
     """
 
     specs: tuple[str, ...]
@@ -60,6 +71,8 @@ class Profile:
     cpu: float = 0.0
     open_files: int = 0
     file_size: int = 0
+    thread: str = ""
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +80,7 @@ class LoadedKind:
     """A kind that can run here, with its two halves and the reads of its application.
 
     `closed` are the names of the store's folder, where a shield closes it to the kind's children.
+    `choice` is its mode, and who chose it.
     """
 
     kind: str
@@ -76,6 +90,12 @@ class LoadedKind:
     profile: Profile
     reads: Mapping[str, Read]
     closed: tuple[str, ...] = ()
+    choice: Choice = DEFAULT_MODE
+
+    @property
+    def takes_slot(self) -> bool:
+        """Tell whether its jobs count among those that run at once; handlers run beside them."""
+        return self.profile.thread != HANDLERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +121,7 @@ class Application:
     def declarations(self) -> Iterator[Register]:
         """Yield what writes each application's kinds and their limits down in a store."""
         for loaded in self.apps:
-            limits = {kind: self.kinds[kind].options for kind in loaded.app.lanes}
+            limits = {kind: self.kinds[kind].options for kind in (*loaded.app.lanes, *loaded.app.handlers)}
             yield Register(loaded.app.name, limits, discarding(loaded.app))
 
 
@@ -168,7 +188,7 @@ def checked(apps: tuple[LoadedApp, ...], settings: Settings) -> Application:
     complaints = same_names(apps)
     kinds: dict[str, LoadedKind] = {}
     for loaded in apps:
-        for kind, lane in loaded.app.lanes.items():
+        for kind, lane in lanes_of(loaded.app):
             if kind in kinds:
                 complaints.append(
                     f"kind {kind!r} of {loaded.spec} is one of {kinds[kind].profile.specs[0]} too; rename it"
@@ -180,9 +200,17 @@ def checked(apps: tuple[LoadedApp, ...], settings: Settings) -> Application:
             else:
                 kinds[kind] = loaded_kind(loaded, lane, lane.land, settings)
     complaints += unshielded(kinds)
+    complaints += unkept(kinds)
     if complaints:
         raise ApplicationRefused(complaints)
     return Application(apps, kinds)
+
+
+def lanes_of(app: App) -> Iterator[tuple[str, Lane[Any, Any]]]:
+    """Yield what an application can run, by kind; a handler is a lane without rows."""
+    yield from app.lanes.items()
+    for kind, handler in app.handlers.items():
+        yield kind, lane_of(handler)
 
 
 def same_names(apps: tuple[LoadedApp, ...]) -> list[str]:
@@ -197,11 +225,18 @@ def same_names(apps: tuple[LoadedApp, ...]) -> list[str]:
 
 def loaded_kind(loaded: LoadedApp, lane: Lane[Any, Any], lander: Lander, settings: Settings) -> LoadedKind:
     """Give a lane its limits and the profile of the children that may run it."""
-    options = options_for(lane, settings)
-    profile = profile_for(loaded.spec, options)
+    handler = loaded.app.handlers.get(lane.kind)
+    chosen = choice(handler or lane, settings)
+    options = replace(options_for(lane, settings), mode=chosen.mode)
+    if chosen.mode is Mode.INPROC:
+        profile = Profile((loaded.spec,), thread=HANDLERS if handler else LANES)
+    else:
+        profile = profile_for(loaded.spec, options, kept_model(options, settings))
+    if handler:  # what [defaults] say of rows and processes is not for it
+        options = replace(options, start_deadline=0.0, batch_deadline=0.0, shield=False, network=True)
     homes = (settings.home, settings.home.resolve()) if options.shield else ()
     closed = tuple(dict.fromkeys(map(str, homes)))
-    return LoadedKind(lane.kind, lane, lander, options, profile, loaded.app.reads, closed)
+    return LoadedKind(lane.kind, lane, lander, options, profile, loaded.app.reads, closed, chosen)
 
 
 def unshielded(kinds: Mapping[str, LoadedKind]) -> Iterator[str]:
@@ -215,7 +250,31 @@ def unshielded(kinds: Mapping[str, LoadedKind]) -> Iterator[str]:
         )
 
 
-def profile_for(spec: str, options: Options) -> Profile:
+def unkept(kinds: Mapping[str, LoadedKind]) -> Iterator[str]:
+    """Complain about lanes that are to be kept from something, and to run where nothing keeps them."""
+    for kind, one in sorted(kinds.items()):
+        wanted = [
+            text
+            for text, is_on in (
+                ("shield = true", one.options.shield),
+                ("network = false", not one.options.network),
+            )
+            if is_on and one.choice.mode is Mode.INPROC and one.takes_slot
+        ]
+        if wanted:
+            yield (
+                f"kind {kind!r} has {' and '.join(wanted)}, which only a process can have, and mode inproc"
+                f" from the {one.choice.why}; choose one"
+            )
+
+
+def kept_model(options: Options, settings: Settings) -> str:
+    """Return the model that the kind's children keep, "" where they keep none."""
+    tier = settings.scheduling.tiers.get(options.tier)
+    return tier.model or "" if tier is not None and tier.loader == LoaderName.CHILD else ""
+
+
+def profile_for(spec: str, options: Options, model: str) -> Profile:
     """Return the world that children need which run a kind of such limits."""
     return Profile(
         specs=(spec,),
@@ -228,14 +287,23 @@ def profile_for(spec: str, options: Options) -> Profile:
         cpu=options.cpu_limit,
         open_files=options.open_files_limit,
         file_size=options.file_size_limit,
+        model=model,
     )
 
 
 def unknown_sections(application: Application, settings: Settings) -> list[str]:
-    """Complain about every [kinds.X] whose X is no kind here; it would silently limit nothing."""
-    return [
+    """Complain about every [kinds.X] and --mode X whose X is no kind here; it would silently do nothing."""
+    complaints = [
         f"{settings.file}: [kinds.{kind}] is no kind here{did_you_mean(kind, application.kinds)};"
         f" kinds here: {', '.join(sorted(application.kinds))}"
         for kind in settings.kinds
         if kind not in application.kinds
     ]
+    for kind, mode in settings.modes.items():
+        if (known := application.kinds.get(kind)) is None:
+            complaints.append(
+                f"--mode {kind}={mode}: unknown kind {kind!r}{did_you_mean(kind, application.kinds)}"
+            )
+        elif mode != known.choice.mode:
+            complaints.append(f"--mode {kind}={mode}: {kind!r} is a handler, which always runs inproc")
+    return complaints

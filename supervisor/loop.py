@@ -51,8 +51,16 @@ def give_signals_back() -> None:
 os.register_at_fork(before=hold_signals, after_in_parent=let_signals_come, after_in_child=give_signals_back)
 
 
+def ignore() -> None:
+    """Nobody asks why a turn came late."""
+
+
 class Loop:
-    """Waits in one place; see the module. Args: `monotonic` in seconds."""
+    """Waits in one place; see the module. Args: `monotonic` in seconds.
+
+    Attributes:
+        late: called first when a turn comes over a second later than it should.
+    """
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
@@ -63,6 +71,7 @@ class Loop:
         os.set_blocking(self._wake_write, False)
         self._alive = monotonic()
         self._woken = False
+        self.late: Callable[[], object] = ignore
         self.watch(self._wake_read, READ, self._drain_wakes)
 
     def watch(self, fd: int, events: int, callback: Callback) -> None:
@@ -95,6 +104,8 @@ class Loop:
         wait = 0.0 if self._posted else min(MAX_WAIT, max(0.0, until - self._monotonic()))
         ready = self._selector.select(wait)
         passed = self._monotonic() - self._alive
+        if is_late := passed - wait > GAP:
+            self.late()
         for key, events in ready:
             if key.fd in self._selector.get_map():
                 key.data(events)
@@ -103,7 +114,7 @@ class Loop:
             call, answer = self._posted.popleft()
             call(answer)
         self._alive = self._monotonic()
-        return passed if passed - wait > GAP else 0.0
+        return passed if is_late else 0.0
 
     @contextmanager
     def signals(self, numbers: Iterable[int], call: Callable[[int], object]) -> Iterator[None]:

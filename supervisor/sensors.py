@@ -48,3 +48,9 @@ def version() -> str:
         return version("laneway")
     except PackageNotFoundError:
         return "not installed"
+
+
+def local_minute() -> int:
+    """Return how many minutes of the local day have passed (SPEC U12)."""
+    now = time.localtime()
+    return now.tm_hour * 60 + now.tm_min

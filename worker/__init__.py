@@ -4,6 +4,7 @@
     start      load the applications, or say why that failed
     registry   their lanes: the only names that a job can select
     serve      one job after another: Ready, then Run ... Done | Failed | Yielded
+    host       whose guest a job is: its own process, or a thread of the supervisor
     attempt    one job: enter the compute half, take its rows, find the last word
     context    what a compute half may ask for
     batches/   rows become batches: shapes, cuts, credit, resume points

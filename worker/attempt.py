@@ -13,11 +13,21 @@ from worker.batches.line import Line, Meter
 from worker.batches.refusal import Leave, Refusal
 from worker.batches.shape import Shape
 from worker.context import Context, Job
+from worker.host import PROCESS, Gone, Host
 from worker.projection import project
 from worker.registry import Lane
 
 NO_ROWS: Final = (str, bytes, bytearray, dict)
 """Can be iterated, and are results when a compute half returns them."""
+
+
+class Answer:
+    """What a half returned as its result, though it may be something that has items."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
 
 
 class Attempt:
@@ -28,12 +38,15 @@ class Attempt:
         run: what to work on.
         lane: how.
         clock: monotonic seconds.
+        host: whose guest it is.
     """
 
-    def __init__(self, pipe: Pipe, run: Run, lane: Lane, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, pipe: Pipe, run: Run, lane: Lane, clock: Callable[[], float], host: Host = PROCESS
+    ) -> None:
         self._lane = lane
         self._meter = Meter()
-        self._line = Line(pipe, run)
+        self._line = Line(pipe, run, host)
         self._cutter = Cutter(run, self._line, Shape(lane.rows), self._meter, clock)
         resume = None if run.resume == "restart" else run.point.mark
         self._ctx = Context(resume, self._cutter, self._line, self._meter, clock)
@@ -51,7 +64,9 @@ class Attempt:
 
     def _compute(self, job: Job) -> Done:
         answer = self._lane.compute(job, self._ctx)
-        if is_rows(answer):
+        if isinstance(answer, Answer):
+            answer = answer.value
+        elif is_rows(answer):
             self._rows = iter(answer)
             answer = self._cutter.drain(self._rows)
         self._cutter.check()
@@ -64,6 +79,9 @@ class Attempt:
         if isinstance(error, Leave):
             self._close(error)
             return Yielded(self._cutter.last_seq, self._meter.spent)
+        if isinstance(error, Gone):
+            self._close(error)
+            raise error
         with suppress(Leave, Refusal, MemoryError):
             self._cutter.salvage()
         word = self._refused(error) if isinstance(error, Refusal) else self._raised(error)

@@ -3,7 +3,6 @@
 from _thread import get_ident
 from collections.abc import Callable
 from math import inf
-from os import write
 from typing import Any, Final
 
 from msgspec import Raw, Struct
@@ -20,7 +19,6 @@ READ_LIMIT: Final = 4 << 20
 """Bytes in the arguments of a read (CONTRACTS K16)."""
 
 COUNT_LIMIT: Final = 2**63 - 1
-STDERR: Final = 2
 
 decoder: Final = Decoder()
 
@@ -115,7 +113,7 @@ class Context:
         """Write one line into the job's log tail."""
         self._check_thread("log")
         line = str(message).replace("\r", "\\r").replace("\n", "\\n")
-        write(STDERR, line.encode("utf-8", "backslashreplace") + b"\n")
+        self._line.log(line.encode("utf-8", "backslashreplace") + b"\n")
 
     def close(self) -> None:
         """Let nothing be asked for any more: the attempt has ended."""

@@ -5,7 +5,6 @@ Ready -> wait -> Run -> Started -> rows ... -> Done | Failed | Yielded -> wait -
 """
 
 import os
-import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from time import monotonic
@@ -19,6 +18,7 @@ from ipc.errors import ChannelClosed
 from ipc.messages import Done, Failed, Ready, Run, Started, Stop, Up
 from worker.attempt import Attempt
 from worker.context import Job
+from worker.host import PROCESS, Host
 from worker.limits import limit_cpu
 from worker.registry import Lane, Loaded
 
@@ -38,18 +38,18 @@ class Allowance(NamedTuple):
 ANY: Final = Allowance()
 
 
-def serve(pipe: Pipe, loaded: Loaded, allowance: Allowance = ANY) -> None:
-    """Run the jobs that come until the supervisor is gone or says Stop."""
+def serve(pipe: Pipe, loaded: Loaded, allowance: Allowance = ANY, host: Host = PROCESS) -> None:
+    """Run the jobs that come until the supervisor is gone or says Stop; `host` is whose guests they are."""
     with suppress(ChannelClosed):
         pipe.send(Ready(os.getpid(), sorted(loaded.lanes), loaded.sources))
         while (message := pipe.recv()) is not None and not isinstance(message, Stop):
             if isinstance(message, Run):  # an Ack that comes after its job's end is no news
                 if allowance.cpu:  # else whatever limit the user has set for all processes stays
                     limit_cpu(allowance.cpu, last=allowance.last)
-                pipe.send(work(pipe, message, loaded.lanes))
+                pipe.send(work(pipe, message, loaded.lanes, host))
 
 
-def work(pipe: Pipe, run: Run, lanes: Mapping[str, Lane]) -> Up:
+def work(pipe: Pipe, run: Run, lanes: Mapping[str, Lane], host: Host = PROCESS) -> Up:
     """Do one job; return the last word on it."""
     if (lane := lanes.get(run.kind)) is None:
         known = ", ".join(sorted(lanes))
@@ -66,21 +66,12 @@ def work(pipe: Pipe, run: Run, lanes: Mapping[str, Lane]) -> Up:
     if run.resume == "checkpoint" and run.point.skip:
         return refused(run, "resume_mismatch", BETWEEN_MARKS.format(run.point.skip, run.job))
     try:
-        return Attempt(pipe, run, lane, monotonic).make(Job(run.job, run.kind, payload, run.key, run.number))
+        job = Job(run.job, run.kind, payload, run.key, run.number)
+        return Attempt(pipe, run, lane, monotonic, host).make(job)
     finally:
-        flush_output()
+        host.flush()
 
 
 def refused(run: Run, code: str, message: str) -> Failed:
     """Say that the job cannot be begun."""
     return Failed(run.landed_seq, "unstated", code, code, message[:1000])
-
-
-def flush_output() -> None:
-    """Let what the job printed without a newline reach its log."""
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(BaseException):  # user code may have closed it, or put anything there
-            stream.flush()
-    # What C code prints waits in a buffer of its own until the process ends, after the receipt.
-    if (ctypes := sys.modules.get("ctypes")) is not None:
-        ctypes.CDLL(None).fflush(None)

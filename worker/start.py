@@ -9,9 +9,10 @@ from ipc.channel import Pipe
 from ipc.errors import AppError, ChannelClosed
 from ipc.messages import Failed
 from worker.arguments import Arguments
+from worker.host import flush_output
 from worker.limits import set_limits
 from worker.registry import load_lanes
-from worker.serve import Allowance, flush_output, serve
+from worker.serve import Allowance, serve
 from worker.template import Place, stay
 
 

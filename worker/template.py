@@ -19,7 +19,7 @@ from stat import S_ISREG, S_ISSOCK
 from typing import Final
 
 from worker.guard import leave_with_parent
-from worker.serve import flush_output
+from worker.host import flush_output
 
 DESCRIPTORS: Final = 3
 SPACE: Final = CMSG_SPACE(DESCRIPTORS * array("i").itemsize)

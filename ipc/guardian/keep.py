@@ -289,8 +289,8 @@ class Guardian:
         self._sweep_all(kept=0)
 
     def _sweep_all(self, kept: int) -> None:
-        sweeping, ended, until = sweep.Sweep(kept, ward=0), 0, monotonic() + GIVE_UP
+        sweeping, reaped, until = sweep.Sweep(kept, ward=0), 0, monotonic() + GIVE_UP
         while (pause := sweeping.pass_once()) is not None and monotonic() < until:
-            if sweeping.ended > ended:
-                ended, until = sweeping.ended, monotonic() + GIVE_UP
+            if sweeping.reaped > reaped:
+                reaped, until = sweeping.reaped, monotonic() + GIVE_UP
             select.poll().poll(pause * 1000)

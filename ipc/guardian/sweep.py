@@ -24,12 +24,18 @@ EARLY: dict[int, Ended] = {}
 
 
 class Sweep:
-    """One ending of a tree. `kept` is the one child that stays; `ward` is reaped by whoever asked."""
+    """One ending of a tree. `kept` is the one child that stays; `ward` is reaped by whoever asked.
+
+    Attributes:
+        ended: how many were alive until SIGKILL ended them.
+        reaped: how many have been reaped, those included that had ended by themselves before.
+        left: who is still there.
+    """
 
     def __init__(self, kept: int, ward: int) -> None:
         self.kept = kept
         self.ward = ward
-        self.ended = 0
+        self.ended = self.reaped = 0
         self.left: list[int] = []
         self._dry = 0
 
@@ -42,20 +48,27 @@ class Sweep:
             found = [pid for pid in meter.children(os.getpid()) if pid not in (self.kept, self.ward)]
         except OSError:  # no descriptor or no memory for a look: that is not an empty tree
             return LONGEST_PAUSE
-        self.left = [pid for pid in found if not end(pid)]
+        ends = {pid: end(pid) for pid in found}
+        self.left = [pid for pid, ended in ends.items() if ended is None]
+        self.ended += sum(map(was_killed, ends.values()))
         gone = len(found) - len(self.left)
-        self.ended += gone
+        self.reaped += gone
         if not found:
             return None
         self._dry = 0 if gone else self._dry + 1
         return 0.0 if self._dry < DRY_PASSES else min(LONGEST_PAUSE, self._dry * 1e-4)
 
 
-def end(pid: int) -> bool:
-    """Kill a child of ours, and reap it if it is dead already; tell whether it was."""
+def end(pid: int) -> Ended | None:
+    """Kill a child of ours, and reap it if it is dead already; return how it has ended, None while it lives."""
     with suppress(OSError):  # it has another user's rights by now: it stays, and is told of
         os.kill(pid, signal.SIGKILL)
-    return reap(pid) is not None
+    return reap(pid)
+
+
+def was_killed(ended: Ended | None) -> bool:
+    """Tell whether SIGKILL ended a child: a zombie that nobody had waited for has an end of its own."""
+    return ended is not None and os.WIFSIGNALED(ended[0]) and os.WTERMSIG(ended[0]) == signal.SIGKILL
 
 
 def reap(pid: int) -> Ended | None:

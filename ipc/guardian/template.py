@@ -13,6 +13,7 @@ from contextlib import suppress
 
 from ipc.guardian import shield
 from ipc.guardian.orders import LINE, Start
+from ipc.inlet import refuse_descriptors
 
 COPY = b"c"
 DIGITS = 10
@@ -43,6 +44,7 @@ class Template:
         self._said = b""
         self._seen = seen
         control.setblocking(False)
+        refuse_descriptors(control)
 
     def fileno(self) -> int:
         """Return the descriptor to wait on."""

@@ -69,7 +69,8 @@ SURVIVORS: Final = """
 SELECT job_id AS id, kill
 FROM (SELECT job_id, finished_at, kill FROM laneway_receipts
       WHERE finished_at >= :since ORDER BY finished_at DESC LIMIT 1000)
-WHERE IIF(typeof(kill) = 'text', IIF(json_valid(kill), json_array_length(kill, '$.survivors'), 0), 0) > 0
+WHERE IIF(typeof(kill) = 'text', IIF(json_valid(kill),
+          json_array_length(kill, '$.survivors') > 0 OR json_extract(kill, '$.abandoned') IS 1, 0), 0)
 ORDER BY finished_at DESC LIMIT 20"""
 
 STOPPING_SINCE: Final = """

@@ -19,7 +19,8 @@ FINISH: Final = {
 UPDATE laneway_jobs
 SET state = {to(move)}, reason = :reason, finished_at = :finished_at, failures = failures + :counts,
     fence = NULL, run_id = NULL, lease_expires_at = NULL, wake_at = :wake_at, watch = :watch,
-    watch_key = NULL, awake = :awake, waiting_since = COALESCE(:waiting_since, waiting_since),
+    watch_key = NULL, deferrals = deferrals + :deferred, awake = :awake,
+    waiting_since = COALESCE(:waiting_since, waiting_since),
     landed_rows = IIF(:afresh, 0, landed_rows), discards = IIF(:afresh, 0, discards)
 WHERE id = :job AND fence = :fence AND landed_seq = :last_seq AND cancel_requested_at IS NULL
   AND state IN ({sources(move)})
@@ -65,7 +66,8 @@ FROM laneway_jobs j WHERE id = ?"""
 
 CANCEL_WAITING: Final = f"""
 UPDATE laneway_jobs
-SET state = {to(Move.CANCEL)}, reason = 'cancelled', finished_at = :now, wake_at = NULL, watch = NULL
+SET state = {to(Move.CANCEL)}, reason = 'cancelled', finished_at = :now, wake_at = NULL, watch = NULL,
+    watch_key = NULL
 WHERE id = :job AND state IN ({sources(Move.CANCEL)}) AND state NOT IN ({IN_FLIGHT})
 RETURNING id"""
 

@@ -38,3 +38,32 @@ SET state = {to(Move.SKIP)}, reason = 'skipped', finished_at = :now, wake_at = N
     watch_key = NULL
 WHERE id = :job AND state IN ({sources(Move.SKIP)})
 RETURNING id"""
+
+WATCH: Final = "SELECT state, watch, CAST(watch_key AS INTEGER) AS wake FROM laneway_jobs WHERE id = ?"
+
+HOLD: Final = f"""
+UPDATE laneway_jobs
+SET state = {to(Move.HOLD)}, reason = 'held', watch_key = IIF(watch = 'backoff', wake_at, NULL),
+    watch = 'held', wake_at = NULL
+WHERE id = :job AND state IN ({sources(Move.HOLD)})
+RETURNING state"""
+
+UNHOLD: Final = f"""
+UPDATE laneway_jobs
+SET state = {to(Move.WAKE)}, reason = NULL, watch = NULL, watch_key = NULL, wake_at = NULL
+WHERE id = :job AND watch = 'held' AND state IN ({sources(Move.WAKE)})
+RETURNING state"""
+
+BACK_TO_BACKOFF: Final = f"""
+UPDATE laneway_jobs
+SET state = {to(Move.HOLD)}, reason = 'backoff', watch = 'backoff', watch_key = NULL, wake_at = :wake_at
+WHERE id = :job AND watch = 'held' AND state IN ({sources(Move.HOLD)})
+RETURNING state"""
+
+IS_HELD: Final = "SELECT 1 FROM laneway_holds WHERE kind = ?"
+
+HOLD_KIND: Final = """
+INSERT INTO laneway_holds (kind, why, since) VALUES (:kind, :why, :now)
+ON CONFLICT (kind) DO UPDATE SET why = :why"""
+
+UNHOLD_KIND: Final = "DELETE FROM laneway_holds WHERE kind = ?"

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from landing.sql.words import IN_FLIGHT, sources, to, whole
+from landing.sql.words import IN_FLIGHT, NOT_BEGUN, sources, to, whole
 from policies.transitions import Move
 
 REGISTER_KIND: Final = """
@@ -12,6 +12,12 @@ ON CONFLICT (kind) DO UPDATE SET app = :app, options = :options, discards = :dis
 WHERE app <> :app OR options <> :options OR discards <> :discards"""
 
 KIND: Final = "SELECT options FROM laneway_kinds WHERE kind = ?"
+
+TIERS: Final = "SELECT value FROM laneway_meta WHERE name = 'tiers'"
+
+SET_TIERS: Final = """
+INSERT INTO laneway_meta (name, value) VALUES ('tiers', ?)
+ON CONFLICT (name) DO UPDATE SET value = excluded.value"""
 
 ADD_GROUP: Final = """
 INSERT INTO laneway_groups (kind, priority, tier, num_ctx) VALUES (:kind, :priority, :tier, :num_ctx)
@@ -23,10 +29,20 @@ WHERE kind = :kind AND priority = :priority AND tier = :tier AND num_ctx = :num_
 
 ENQUEUE: Final = """
 INSERT INTO laneway_jobs (key, kind, tag, state, group_id, priority, tier, num_ctx, payload, options,
-                          created_at, waiting_since, wake_at, watch)
+                          identity, exclusive, created_at, waiting_since)
 VALUES (:key, :kind, :tag, :state, :group, :priority, :tier, :num_ctx, :payload, :options,
-        :now, :now, :wake_at, :watch)
+        :identity, :exclusive, :now, :now)
 RETURNING id"""
+
+SAME_EVER: Final = "SELECT id FROM laneway_jobs WHERE identity = ? ORDER BY id LIMIT 1"
+
+SAME_WAITING: Final = f"""
+SELECT id, payload, priority FROM laneway_jobs
+WHERE identity = ? AND state IN ({NOT_BEGUN}) AND landed_seq = 0 AND mark IS NULL
+ORDER BY id LIMIT 1"""
+"""What has begun is never the answer to a request for the whole (SPEC C75, C78)."""
+
+PROMOTE: Final = "UPDATE laneway_jobs SET priority = :priority, group_id = :group WHERE id = :job"
 
 WITH_HEADS: Final = """
 WITH RECURSIVE waiting (group_id) AS (
@@ -36,8 +52,9 @@ WITH RECURSIVE waiting (group_id) AS (
           WHERE n.state = 'queued' AND n.group_id > waiting.group_id)
   FROM waiting WHERE waiting.group_id IS NOT NULL
 ),
-heads (id, group_id, kind, priority, waiting_since) AS (
-  SELECT j.id, waiting.group_id, COALESCE(g.kind, j.kind), COALESCE(g.priority, j.priority), j.waiting_since
+heads (id, group_id, kind, priority, waiting_since, tier, num_ctx) AS (
+  SELECT j.id, waiting.group_id, COALESCE(g.kind, j.kind), COALESCE(g.priority, j.priority), j.waiting_since,
+         COALESCE(g.tier, j.tier), COALESCE(g.num_ctx, j.num_ctx)
   FROM waiting
   LEFT JOIN laneway_groups g ON g.id = waiting.group_id
   JOIN laneway_jobs j ON j.id = (
@@ -50,7 +67,47 @@ heads (id, group_id, kind, priority, waiting_since) AS (
 Left to itself SQLite takes the index over all states here, and walks every queued row.
 """
 
-HEADS: Final = f"{WITH_HEADS} SELECT id, kind, priority, waiting_since FROM heads"
+HEADS: Final = f"""{WITH_HEADS}
+SELECT heads.*, (SELECT exclusive FROM laneway_jobs e WHERE e.id = heads.id) AS exclusive FROM heads"""
+
+GROUPS_IN_FLIGHT: Final = f"""
+SELECT id, kind, tier, num_ctx, exclusive FROM laneway_jobs WHERE state IN ({IN_FLIGHT}) ORDER BY id"""
+
+HOLDS: Final = "SELECT kind, why FROM laneway_holds"
+
+HOLD_BACK: Final = f"""
+UPDATE laneway_jobs SET state = {to(Move.HOLD_BACK)}, reason = :watch, watch = :watch, watch_key = :key
+WHERE state IN ({sources(Move.HOLD_BACK)}) AND id IN (
+  SELECT id FROM laneway_jobs INDEXED BY laneway_jobs_exclusive
+  WHERE exclusive = :key AND state IN ({sources(Move.HOLD_BACK)}) LIMIT :most)"""
+"""All that wait for the same at once, so that a claim looks again once for each key that is taken."""
+
+REVIVE: Final = f"""
+UPDATE laneway_jobs
+SET state = {to(Move.WAKE)}, reason = NULL, wake_at = NULL, watch = NULL, watch_key = NULL
+WHERE state IN ({to(Move.DEFER)})"""
+
+FREE_EXCLUSIVE: Final = f"""
+WITH RECURSIVE blocked (key) AS (
+  SELECT MIN(watch_key) FROM laneway_jobs INDEXED BY laneway_jobs_watches WHERE watch = 'exclusive'
+  UNION ALL
+  SELECT (SELECT MIN(n.watch_key) FROM laneway_jobs n INDEXED BY laneway_jobs_watches
+          WHERE n.watch = 'exclusive' AND n.watch_key > blocked.key)
+  FROM blocked WHERE blocked.key IS NOT NULL
+)
+UPDATE laneway_jobs
+SET state = {to(Move.WAKE)}, reason = NULL, wake_at = NULL, watch = NULL, watch_key = NULL
+WHERE state IN ({sources(Move.WAKE)}) AND id IN (
+  SELECT (SELECT w.id FROM laneway_jobs w INDEXED BY laneway_jobs_watches
+          WHERE w.watch = 'exclusive' AND w.watch_key IS blocked.key AND w.state IN ({sources(Move.WAKE)})
+          ORDER BY w.priority, w.waiting_since, w.id LIMIT 1)
+  FROM blocked
+  WHERE NOT EXISTS (SELECT 1 FROM laneway_jobs b
+                    WHERE b.exclusive = blocked.key AND b.state IN ({IN_FLIGHT}, {sources(Move.CLAIM)})))"""
+"""One row for each key that nobody in flight or in line holds: as many as fit, in claim order.
+
+It follows from the rows alone, so that no end of a job has to remember whom it freed.
+"""
 
 CLAIM: Final = f"""
 UPDATE laneway_jobs
@@ -60,7 +117,7 @@ SET state = {to(Move.CLAIM)}, fence = :fence, run_id = :run, lease_expires_at = 
     started_at = NULL, reason = NULL
 WHERE id = :job AND state IN ({sources(Move.CLAIM)})
 RETURNING id, kind, payload, key, claims, failures, landed_seq, landed_rows, discards, mark, skip, digest,
-          awake, options"""
+          awake, options, tier, num_ctx, priority"""
 
 ENDS: Final = "SELECT claims, landed_seq FROM laneway_jobs WHERE id = ?"
 
@@ -87,7 +144,7 @@ WHERE run_id = :run AND state IN ({IN_FLIGHT})"""
 
 WAKE_DUE: Final = f"""
 UPDATE laneway_jobs
-SET state = {to(Move.WAKE)}, reason = NULL, wake_at = NULL, watch = NULL
+SET state = {to(Move.WAKE)}, reason = NULL, wake_at = NULL, watch = NULL, watch_key = NULL
 WHERE state IN ({sources(Move.WAKE)}) AND id IN (
   SELECT id FROM laneway_jobs INDEXED BY laneway_jobs_wakes
   WHERE wake_at <= :now AND state IN ({sources(Move.WAKE)})
@@ -95,7 +152,7 @@ WHERE state IN ({sources(Move.WAKE)}) AND id IN (
 
 WAKE_LOST: Final = f"""
 UPDATE laneway_jobs
-SET state = {to(Move.WAKE)}, reason = NULL, wake_at = NULL, watch = NULL
+SET state = {to(Move.WAKE)}, reason = NULL, wake_at = NULL, watch = NULL, watch_key = NULL
 WHERE state IN ({sources(Move.WAKE)}) AND id IN (
   SELECT id FROM laneway_jobs INDEXED BY laneway_jobs_wakes
   WHERE wake_at > :never AND state IN ({sources(Move.WAKE)})
@@ -106,3 +163,6 @@ NEXT_WAKE: Final = f"""
 SELECT MIN(wake_at) FROM laneway_jobs INDEXED BY laneway_jobs_wakes
 WHERE wake_at IS NOT NULL AND state IN ({sources(Move.WAKE)})
   AND kind IN (SELECT value FROM json_each(:kinds))"""
+
+NEXT_TRY: Final = NEXT_WAKE.replace(sources(Move.WAKE), to(Move.BACK_OFF))
+"""Those that wait for their next attempt; a deferred row waits for something else."""

@@ -6,11 +6,14 @@ from landing.sql.words import IN_FLIGHT, sources
 from policies.transitions import Move
 
 ADD_RUN: Final = """
-INSERT INTO laneway_runs (pid, boot, version, marker, started_at, recovered)
-VALUES (:pid, :boot, :version, :marker, :now, EXISTS (SELECT 1 FROM laneway_runs WHERE clean = 0))
+INSERT INTO laneway_runs (pid, boot, version, marker, kinds, slots, started_at, recovered)
+VALUES (:pid, :boot, :version, :marker, :kinds, :slots, :now,
+        EXISTS (SELECT 1 FROM laneway_runs WHERE clean = 0))
 RETURNING id, recovered"""
 
 COUNT_STALE: Final = "UPDATE laneway_runs SET stale = stale + :batches WHERE id = :run"
+
+TELL: Final = "UPDATE laneway_runs SET told = :told WHERE id = :run"
 
 CLOSE_RUN: Final = "UPDATE laneway_runs SET stopped_at = :now, clean = 1 WHERE id = :run"
 
@@ -31,10 +34,19 @@ WHERE j.state IN ({IN_FLIGHT})
 SHIFT_WAITS: Final = f"""
 UPDATE laneway_jobs INDEXED BY laneway_jobs_wakes
 SET wake_at = MAX(0, wake_at + :by), watch_key = :now
-WHERE wake_at BETWEEN 0 AND :never AND watch = 'backoff' AND state IN ({sources(Move.WAKE)})
+WHERE wake_at BETWEEN 0 AND :never AND watch IN ('backoff', 'deferred') AND state IN ({sources(Move.WAKE)})
   AND NOT EXISTS (SELECT 1 FROM laneway_receipts r
                   WHERE r.job_id = laneway_jobs.id AND r.finished_at BETWEEN :since AND :now)"""
 """Waits that began since the clock was set are right already; the others are counted from now."""
+
+SHIFT_KEPT: Final = f"""
+UPDATE laneway_jobs INDEXED BY laneway_jobs_watches
+SET watch_key = MAX(0, CAST(watch_key AS INTEGER) + :by)
+WHERE watch = 'held' AND watch_key IS NOT NULL AND CAST(watch_key AS INTEGER) BETWEEN 0 AND :never
+  AND state IN ({sources(Move.WAKE)})
+  AND NOT EXISTS (SELECT 1 FROM laneway_receipts r
+                  WHERE r.job_id = laneway_jobs.id AND r.finished_at BETWEEN :since AND :now)"""
+"""What is left of a backoff while its job is held."""
 
 CLAMP_WAITS: Final = f"""
 UPDATE laneway_jobs

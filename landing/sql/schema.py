@@ -20,3 +20,16 @@ SCHEMA: Final = "SELECT value FROM laneway_meta WHERE name = 'schema'"
 SET_SCHEMA: Final = """
 INSERT INTO laneway_meta (name, value) VALUES ('schema', ?)
 ON CONFLICT (name) DO UPDATE SET value = excluded.value"""
+
+OWN_TABLES: Final = """
+SELECT name FROM pragma_table_list
+WHERE schema = 'main' AND type IN ('table', 'virtual')
+  AND lower(name) NOT GLOB 'laneway[_]*' AND lower(name) NOT GLOB 'sqlite[_]*'
+ORDER BY name"""
+"""The applications' tables, without those that virtual tables keep underneath."""
+
+
+def all_of(table: str) -> str:
+    """Return the statement that reads a whole table; a name cannot be bound."""
+    name = table.replace('"', '""')
+    return f'SELECT * FROM "{name}"'

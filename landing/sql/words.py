@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from policies.job import State
 from policies.transitions import TRANSITIONS, Move
 
 
@@ -19,5 +20,8 @@ def whole(column: str) -> str:
     """Return an expression for a count that garbage in its cell makes 0."""
     return f"IIF(typeof({column}) = 'integer' AND {column} BETWEEN 0 AND 1 << 53, {column}, 0)"
 
+
+NOT_BEGUN: Final = ", ".join(f"'{state}'" for state in (State.PENDING, State.QUEUED))
+"""A request may meet an earlier one in these states (SPEC U2)."""
 
 IN_FLIGHT: Final = sources(Move.RELEASE)  # which starts from every state in flight

@@ -29,8 +29,8 @@ from ipc.messages import (
     Yielded,
 )
 from landing.batches import Land, Landed
+from landing.claim import Start
 from landing.faults import Reach, unarmed
-from landing.jobs import Start
 from landing.lander import Lander, Raised
 from landing.reader import Reader
 from policies.job import Outcome

@@ -16,7 +16,7 @@ from supervisor.children.worker import Worker
 from supervisor.told.units import count, human_size
 
 LIMIT_GRACE: Final = 0.25
-"""Seconds between SIGTERM and SIGKILL for a job that eats memory: enough to say where it is."""
+"""Seconds between SIGTERM and SIGKILL for a job that is over a limit: enough to say where it is."""
 
 FOUND_BY: Final = {
     Evidence.NAMED: "the kernel killed it, out of memory",
@@ -38,7 +38,7 @@ def over_limit(found: Crossed, options: Options) -> Ending:
     else:
         text = f"process limit {options.process_limit} crossed at {many}"
     return Ending(
-        outcome=Outcome.MEMORY,
+        outcome=Outcome.MEMORY if memory else Outcome.DIED,
         code="memory_limit" if memory else "process_limit",
         error=said(text),
         hung=True,

@@ -16,13 +16,14 @@ from ipc.messages import FRAME_LIMIT, Ack, ResumePoint, Run, Stop, Up
 from ipc.oom import Witness, evidence
 from landing.batches import LanderRaised
 from landing.cancel import FindCancels
+from landing.claim import Claimed
 from landing.finish import Finish, Finished
-from landing.jobs import Claimed
 from landing.lander import Lander, Raised
 from landing.reader import Reader
 from policies import deadlines
 from supervisor import events
 from supervisor.application import LoadedKind
+from supervisor.attempt.behind import Behind
 from supervisor.attempt.conversation import Conversation, World
 from supervisor.attempt.death import LIMIT_GRACE, died, over_limit, was_stopped
 from supervisor.attempt.ending import Ending, hung_up, interrupted, timed_out
@@ -47,6 +48,7 @@ class Dispatch:
         self._talk = Conversation(world, pool, lander, reader, self._step)
         self._witness = Witness()
         self._attempts: dict[Worker, Attempt] = {}
+        self.behind = Behind(world.report, self._attempts)
         self._stop_at: float | None = None
         self._grace = 0.0
         self.freed: Callable[[], None] = lambda: None
@@ -54,10 +56,18 @@ class Dispatch:
     def __len__(self) -> int:
         return len(self._attempts)
 
+    def __iter__(self) -> Iterator[Attempt]:
+        return iter(tuple(self._attempts.values()))
+
     @property
     def jobs(self) -> tuple[int, ...]:
         """Return the ids of the jobs in flight, lowest first."""
         return tuple(sorted(attempt.claimed.job for attempt in self._attempts.values()))
+
+    @property
+    def in_slots(self) -> int:
+        """Return how many of them take a slot."""
+        return sum(attempt.loaded.takes_slot for attempt in self._attempts.values())
 
     def close(self) -> None:
         """Look at nothing any more: no attempt is in flight."""
@@ -142,6 +152,7 @@ class Dispatch:
         if (attempt := self._attempts.get(worker)) is not None:
             attempt.end(self._death(attempt))
             self._warn_of_survivors(attempt)
+            self.behind.note(attempt)
             self._step(attempt)
         self.freed()
 
@@ -252,6 +263,14 @@ class Dispatch:
             if (attempt.claimed.job, attempt.claimed.number) in pairs and not attempt.settled:
                 self._talk.lost(attempt)
                 self._step(attempt)
+
+    def ask_to_yield(self, attempt: Attempt, why: str) -> bool:
+        """Ask a child to give its slot back after its next batch; tell whether it had not been asked yet."""
+        if attempt.stop_sent or attempt.ending is not None:
+            return False
+        attempt.stop_sent = True
+        self._talk.send(attempt, Stop(why))
+        return True
 
     def drain(self) -> float:
         """Ask every child to yield; what has not by its grace is stopped. Return when that is."""

@@ -17,6 +17,7 @@ from policies.verdict import Verdict
 from supervisor import events, machine
 from supervisor.attempt.ending import Ending
 from supervisor.attempt.state import Attempt
+from supervisor.children.worker import Worker, thread_left
 
 CLOSED_LOG: Final = 1 << 20
 OWN_DEATHS: Final = frozenset({"died", "cpu_limit"})
@@ -56,7 +57,7 @@ def finish_of(attempt: Attempt, run: int, now: int, monotonic: float) -> Finish:
         awake=deadlines.awake(attempt.clocks, monotonic),
         stale=attempt.stale,
         discard=attempt.discard,
-        events=(("killed", report.kill),) if report.kill else (),
+        events=(*attempt.notes, *((("killed", report.kill),) if report.kill else ())),
     )
 
 
@@ -95,7 +96,7 @@ def report_of(attempt: Attempt, ending: Ending) -> Report:
         outcome=ending.outcome,
         error_code=ending.code,
         error=ending.error,
-        exit=exit_facts(worker.child.exit),
+        exit=None if attempt.loaded.profile.thread else exit_facts(worker.child.exit),
         kill=kill_facts(attempt, ending),
         world=world_facts(attempt),
         spent=attempt.spent,
@@ -128,7 +129,8 @@ def kill_facts(attempt: Attempt, ending: Ending) -> Mapping[str, Any] | None:
         return None
     climb, overdue = worker.climb, ending.overdue
     graced = 0.0 if climb.last in BEFORE_KILL else climb.grace
-    crossed = worker.child.crossed if ending.outcome is Outcome.MEMORY else None
+    is_over = ending.outcome is Outcome.MEMORY or ending.code == "process_limit"
+    crossed = worker.child.crossed if is_over else None
     memory = {"limit": attempt.options.memory_limit, "used": 0, "processes": 0}
     if crossed is not None:
         memory |= {"used": crossed.memory, "processes": crossed.processes}
@@ -140,10 +142,18 @@ def kill_facts(attempt: Attempt, ending: Ending) -> Mapping[str, Any] | None:
         "took_ms": round((worker.gone_at - climb.decided) * 1000, 1),
         "late_ms": round((worker.gone_at - climb.decided - graced) * 1000, 1),
         "stack": worker.child.stack() if ending.hung else "",
-        **({} if worker.child.tier == GROUP else {"ended": worker.child.ended}),  # nobody counts a group
+        **ended_facts(worker),
         "survivors": list(worker.child.left),
         **({} if crossed is None else {"memory": memory}),
     }
+
+
+def ended_facts(worker: Worker) -> Mapping[str, Any]:
+    """Say how many processes ended, where anybody counts them; of a thread, whether it had to be left."""
+    if worker.profile.thread:
+        left = thread_left(worker)
+        return {"abandoned": left is not None, **({} if left is None else {"thread": left})}
+    return {} if worker.child.tier == GROUP else {"ended": worker.child.ended}
 
 
 def is_its_own(ending: Ending) -> bool:

@@ -14,7 +14,7 @@ from ipc.messages import UNIT_ROWS, WINDOW_BATCHES, WINDOW_BYTES, Batch
 from ipc.oom import Look
 from ipc.rows import array_length
 from landing.batches import Discard
-from landing.jobs import Claimed
+from landing.claim import Claimed
 from policies import deadlines
 from policies.deadlines import Clocks
 from policies.job import Outcome, Resume
@@ -34,7 +34,8 @@ class Attempt:
     """The state of one claim; times are monotonic seconds.
 
     `before` is what the kernel said of its out-of-memory killer when it began. `discard` is what the rows
-    of earlier attempts still wait for; None once rows have been sent to land.
+    of earlier attempts still wait for; None once rows have been sent to land. `notes` are
+    events that go with its receipt.
     """
 
     claimed: Claimed
@@ -62,6 +63,7 @@ class Attempt:
     unanswered: dict[int, int] = field(default_factory=dict)
     unanswered_bytes: int = 0
     stale: int = 0
+    notes: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
     ending: Ending | None = None
     finish_sent: Ending | None = None
     settled: bool = False

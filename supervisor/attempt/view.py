@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from landing.batches import Discard
-from landing.jobs import Claimed
+from landing.claim import Claimed
 from policies.job import Resume
 from supervisor.api import Lane
 

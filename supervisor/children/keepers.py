@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from ipc.adopted import Orphanage
-from ipc.child import Command
+from ipc.child import Command, Keeping
 from ipc.keeper import Keeper
 from supervisor.loop import READ, Loop
 
@@ -73,9 +73,9 @@ class Keepers:
             return keeper
         return free[0] if free else None
 
-    def abandon(self, keeper: Keeper) -> None:
+    def abandon(self, keeper: Keeping) -> None:
         """Use one no more that keeps what cannot be ended; it stays the owner of that."""
-        if keeper in self._serving:
+        if isinstance(keeper, Keeper) and keeper in self._serving:
             self._serving.remove(keeper)
             self._abandoned.append(keeper)
 

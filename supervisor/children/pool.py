@@ -8,7 +8,7 @@ made for one profile and takes only kinds of that profile (CONTRACTS K13).
 """
 
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ipc.child import Child, Command
 from ipc.errors import ProtocolError
@@ -20,15 +20,18 @@ from supervisor.children import rest
 from supervisor.children.keepers import Keepers
 from supervisor.children.ladders import Ladders, patience
 from supervisor.children.lines import Lines
+from supervisor.children.roll import Roll
 from supervisor.children.sight import sight_of
 from supervisor.children.starts import Starts
 from supervisor.children.worker import Listener, Stage, Worker
+from supervisor.inproc.thread import ThreadKeeper
 from supervisor.loop import Loop
+
+if TYPE_CHECKING:
+    from supervisor.inproc.threads import Threads
 
 SETTLED: Final = 5.0
 """Seconds; a child that ends sooner after it became ready, with no work, counts as a failed start."""
-SLOW_START: Final = 30.0
-"""Seconds of importing the application after which a person should hear of it."""
 
 
 class Pool:
@@ -41,6 +44,7 @@ class Pool:
 
     Attributes:
         starts: the starts that failed, and what is not tried again.
+        threads: makes what takes a child's place in this process.
     """
 
     def __init__(
@@ -51,43 +55,42 @@ class Pool:
         keepers: Callable[[Callable[[Keeper], None]], Keepers],
         monotonic: Callable[[], float],
     ) -> None:
-        self._limit = limit
+        self._roll = Roll(limit, monotonic)
         self._command = command
         self._keepers = keepers(self._heard)
         self._monotonic = monotonic
-        self._workers: list[Worker] = []
+        self._workers = self._roll.workers
+        self.ready, self.slow_starts = self._roll.ready, self._roll.slow_starts
         self._lines = Lines(loop, self)
         self.starts = Starts(monotonic)
         self._ladders = Ladders(self._workers, monotonic, self._remove)
         self._closed = False
         self.listener: Listener
+        self.threads: Threads
 
     # --- who is there
-
-    def ready(self) -> set[Profile]:
-        """Return the profiles that have a child ready for work."""
-        return {worker.profile for worker in self._workers if worker.is_ready}
 
     def alive(self) -> int:
         """Return how many children are not over with."""
         return len(self._workers)
 
+    def __iter__(self) -> Iterator[Worker]:
+        return iter(tuple(self._workers))
+
     def want(self, profile: Profile, many: int = 1) -> None:
         """Have `many` children of `profile` ready soon, replacing an idle one of another if need be."""
-        missing = many - self._coming(profile)
+        missing = many - self._roll.coming(profile)
         if self._closed or not self.starts.may_start(profile) or missing <= 0:
             return
-        if (room := self._limit - len(self._workers)) > 0:
+        if (room := self._roll.room(profile)) > 0:
             for _ in range(min(room, missing)):
                 self._start(profile)
-        elif self._coming(profile):
-            return
-        elif (idle := next((one for one in self._workers if one.stage is Stage.READY), None)) is not None:
+        elif (idle := self._roll.to_replace(profile)) is not None:
             self.dismiss(idle)
 
     def take(self, profile: Profile, since: float) -> Worker | None:
         """Hand over a ready child of `profile` that sees all that there was at `since`, or None."""
-        for worker in [one for one in self._workers if one.is_ready and one.profile == profile]:
+        for worker in self._roll.ready_for(profile):
             if worker.is_blind(since):
                 self.dismiss(worker)
             else:
@@ -96,16 +99,12 @@ class Pool:
                 return worker
         return None
 
-    def _coming(self, profile: Profile) -> int:
-        stages = (Stage.STARTING, Stage.READY)
-        return sum(one.stage in stages and one.profile == profile for one in self._workers)
-
     # --- start
 
     def _start(self, profile: Profile) -> None:
         command = self._command(profile)
         try:
-            keeper = self._keepers.free(command)
+            keeper = self.threads.keeper(profile) if profile.thread else self._keepers.free(command)
             if keeper is None:
                 return
             sight = sight_of(command)
@@ -124,13 +123,15 @@ class Pool:
 
     # --- what guardians tell
 
-    def _kept_by(self, keeper: Keeper) -> Worker | None:
-        return next((one for one in self._workers if one.child.keeper is keeper), None)
+    def heard_of(self, keeper: ThreadKeeper, told: Told) -> None:
+        """Take what the keeper of a thread tells; of one that was given up nobody asks any more."""
+        if (worker := self._roll.kept_by(keeper)) is not None:
+            self._take_told(worker, told)
 
     def _heard(self, keeper: Keeper) -> None:
         """Pass on what a guardian tells of its child; take over when it is no more."""
         for told in keeper.receive():
-            worker = self._kept_by(keeper)
+            worker = self._roll.kept_by(keeper)
             if worker is not None:
                 self._take_told(worker, told)
             elif isinstance(told, Over):  # of a child that was given up
@@ -155,7 +156,7 @@ class Pool:
     def _lose(self, keeper: Keeper) -> None:
         """A guardian is no more: what it kept is ended first, then its child is over."""
         sessions, rss = {keeper.pid}, 0.0
-        if (worker := self._kept_by(keeper)) is not None:
+        if (worker := self._roll.kept_by(keeper)) is not None:
             worker.lost, worker.complaint = True, worker.complaint or "its guardian ended"
             sessions, rss = sessions | worker.child.sessions, worker.child.rss_gib()
             self._ladders.take_over(worker, rss)
@@ -163,7 +164,7 @@ class Pool:
 
     def _end_lost(self, now: float) -> None:
         for lost in self._keepers.ended(now):
-            if (worker := self._kept_by(lost.keeper)) is not None:
+            if (worker := self._roll.kept_by(lost.keeper)) is not None:
                 worker.child.ended, worker.child.left = lost.orphans.ended, tuple(lost.left)
                 worker.child.over = True
                 self._is_over(worker)
@@ -221,7 +222,7 @@ class Pool:
 
     def rest(self, worker: Worker, options: Options) -> None:
         """A child has said its last word on a job: see whether it may be given another."""
-        if rest.after_word(worker, options) is not None:
+        if rest.after_word(worker, options) is not None and not worker.profile.thread:
             self.dismiss(worker)
             return
         worker.stage, worker.rests_since = Stage.RESTING, self._monotonic()
@@ -229,7 +230,7 @@ class Pool:
         worker.child.keeper.ask()
 
     def _judge_rest(self, worker: Worker, beside: Beside) -> None:
-        if rest.after_look(worker, beside) is None:
+        if worker.profile.thread or rest.after_look(worker, beside) is None:
             worker.may_stay = True
             self.listener.rested(worker)
         else:
@@ -294,10 +295,3 @@ class Pool:
             self.starts.failed(worker.profile, worker.complaint or f"the child ended too soon: {child.exit}")
         self.listener.gone(worker)
         child.close()
-
-    def slow_starts(self) -> Iterator[Profile]:
-        """Yield the profiles of children that have been starting for a long time."""
-        late = self._monotonic() - SLOW_START
-        for worker in self._workers:
-            if worker.stage is Stage.STARTING and worker.started_at < late:
-                yield worker.profile

@@ -11,6 +11,7 @@ from ipc.messages import Up
 from policies.options import Options
 from supervisor.application import Profile
 from supervisor.children.sight import Sight
+from supervisor.inproc.thread import ThreadKeeper
 
 
 class Stage(StrEnum):
@@ -77,6 +78,12 @@ class Worker:
     def gone(self) -> bool:
         """Tell whether nothing more can come from it: reaped, or given up as unkillable."""
         return self.stage is Stage.GONE
+
+
+def thread_left(worker: Worker) -> int | None:
+    """Return the id of a thread that did not leave, and is not waited for any more; None for all others."""
+    keeper = worker.child.keeper
+    return keeper.thread_id if isinstance(keeper, ThreadKeeper) and keeper.left_behind else None
 
 
 class Listener(Protocol):

@@ -15,6 +15,8 @@ USAGE: Final = 2
 HELD: Final = 3
 STORE: Final = 4
 INTERRUPTED: Final = 130
+SAID_WRONG: Final = frozenset({"unknown_kind", "unknown_tier", "key_in_use"})
+"""What the store refuses because of what was asked for, not because of how it is."""
 
 
 def code_of(error: Exception) -> int:
@@ -27,7 +29,7 @@ def code_of(error: Exception) -> int:
         case NoStore() | JobNotFound() | InvalidTransition() | WaitedTooLong() | HolderUnreachable():
             return FAILED
         case StoreError():
-            return USAGE if error.code == "unknown_kind" else STORE
+            return USAGE if error.code in SAID_WRONG else STORE
         case PayloadRefused():
             return USAGE
         case _:

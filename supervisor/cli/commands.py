@@ -8,7 +8,7 @@ import rich_click as click
 
 from policies.job import State
 from supervisor.cli import control, hints
-from supervisor.cli.options import JOB, as_bytes, as_seconds, common
+from supervisor.cli.options import JOB, MODE, as_bytes, as_seconds, common
 from supervisor.errors import Refused
 
 
@@ -58,6 +58,7 @@ def commands(ctx: Any, *, version: bool) -> None:
 @commands.command()
 @click.option("--until-idle", is_flag=True, help="End when nothing is left that may run; waits for backoff.")
 @click.option("--max-workers", type=int, metavar="N", help="Children at once (default: cores - 1).")
+@MODE
 @click.option("--strict", is_flag=True, help="Exit 1 when jobs failed in this run.")
 @click.option("--reload", is_flag=True, help="Start anew whenever a file of the application changes.")
 @common(app=True)
@@ -73,6 +74,8 @@ def run(**asked: Any) -> int:
 @click.argument("payload", required=False, metavar="[JSON|-]")
 @click.option("--lines", metavar="FILE|-", help="One JSON payload a line; all are queued, or none.")
 @click.option("--priority", type=int, metavar="N", help="Lower runs first (default: the kind's own).")
+@click.option("--tier", metavar="NAME", help="What must be loaded for it (default: the kind's own).")
+@click.option("--key", help="While a job with this key waits, the same again adds none.")
 @click.option("--tag", help="A label, to find the job again.")
 @click.option(
     "--batch-deadline", callback=as_seconds, metavar="S", help="Kill it when no batch comes for so long."
@@ -145,6 +148,27 @@ def check(**asked: Any) -> int:
 
 
 @commands.command()
+@MODE
+@common(app=True)
+def lanes(**asked: Any) -> int:
+    """List every kind: where it runs and who said so, what limits it."""
+    from supervisor.cli.lanes import lanes_command
+
+    return lanes_command(**asked)
+
+
+@commands.command()
+@click.argument("kind")
+@click.argument("payload", default="{}", metavar="[JSON]")
+@common(app=True)
+def deskcheck(**asked: Any) -> int:
+    """Run one job as a process and on a thread, in scratch stores, and compare the rows that landed."""
+    from supervisor.cli.deskcheck import deskcheck_command
+
+    return deskcheck_command(**asked)
+
+
+@commands.command()
 @common()
 def doctor(**asked: Any) -> int:
     """Check the machine: versions, name clashes, the store's disk."""
@@ -177,7 +201,7 @@ def search(**asked: Any) -> int:
     return search_command(**asked)
 
 
-for command in (control.wait, control.cancel, control.retry, control.skip, control.down, control.prune):
+for command in control.COMMANDS:
     commands.add_command(command)
 
 

@@ -1,10 +1,10 @@
 """The commands that change what is queued, or end what runs; see `commands` for the others."""
 
-from typing import Any
+from typing import Any, Final
 
 import rich_click as click
 
-from policies.job import ENDED
+from policies.job import ENDED, State
 from policies.transitions import TRANSITIONS, Move
 from supervisor.cli.options import JOB, as_seconds, common, filters, selection
 
@@ -54,6 +54,27 @@ def skip(**asked: Any) -> int:
 
 
 @click.command()
+@selection(TRANSITIONS[Move.HOLD][0], "all that wait")
+@click.option("--why", metavar="TEXT", help="With --kind alone: shown wherever one of its jobs waits.")
+@common()
+def hold(**asked: Any) -> int:
+    """Have jobs that wait, wait on until unhold; --kind alone: the whole kind, those to come too."""
+    from supervisor.cli.hold import hold_command
+
+    return hold_command(**asked)
+
+
+@click.command()
+@selection({State.PENDING}, "those that are held")
+@common()
+def unhold(**asked: Any) -> int:
+    """Let held jobs go on waiting for their turn; --kind alone: the whole kind."""
+    from supervisor.cli.hold import unhold_command
+
+    return unhold_command(**asked)
+
+
+@click.command()
 @click.option("--now", is_flag=True, help="Do not wait for the batches under way.")
 @click.option(
     "--timeout", callback=as_seconds, metavar="S", help="Give up after so long (default: by the grace)."
@@ -82,3 +103,6 @@ def prune(**asked: Any) -> int:
     from supervisor.cli.prune import prune_command
 
     return prune_command(**asked)
+
+
+COMMANDS: Final = (wait, cancel, retry, skip, hold, unhold, down, prune)

@@ -3,11 +3,11 @@
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Final
 
-from landing.jobs import UnknownKind
+from landing.enqueue import COALESCED, EXISTING, UnknownKind
 from policies.payload import PAYLOAD_LIMIT, PayloadRefused, payload_from, payload_text
-from supervisor.application import load_application
+from supervisor.application import Application, load_application
 from supervisor.cli import hints
 from supervisor.cli.output import hint, print_json
 from supervisor.client import Client, JobRef
@@ -15,7 +15,14 @@ from supervisor.errors import Refused
 from supervisor.lock import is_live
 from supervisor.settings.values import Flags, Settings, load_settings
 
-READ_LIMIT = 8 * PAYLOAD_LIMIT
+READ_LIMIT: Final = 8 * PAYLOAD_LIMIT
+MET: Final = {
+    COALESCED: ("waits already", "wait already"),
+    EXISTING: ("is there already", "are there already"),
+}
+"""What a person reads of jobs that were met instead of made: of one, of several."""
+NAMED: Final = 10
+"""Jobs that a hint names; a file may hold thousands."""
 
 
 def enqueue_command(
@@ -38,7 +45,7 @@ def enqueue_command(
     if not jobs:
         raise Refused([f"--lines {lines} holds no payload, 0 queued; write one JSON value a line"])
     report(jobs, as_json=as_json, single=lines is None)
-    if not is_live(settings.home):
+    if any(job.outcome != EXISTING for job in jobs) and not is_live(settings.home):
         hint(f"queued; no supervisor runs here, start one: {hints.run([kind])}")
     return 0
 
@@ -47,23 +54,34 @@ def enqueue(
     settings: Settings, kind: str, payloads: list[Any], options: dict[str, Any], *, register: bool
 ) -> list[JobRef]:
     """Queue; an application that settings name is loaded only when the store does not know the kind."""
+    tiers = {tier.name: tier.window for tier in settings.scheduling.tiers.values()}
+
+    def client(application: Application | None = None) -> Client:
+        return Client(settings.home, application, tiers)
+
     if register:
-        return Client(settings.home, load_application(settings)).enqueue_many(kind, payloads, **options)
+        return client(load_application(settings)).enqueue_many(kind, payloads, **options)
     try:
-        return Client(settings.home).enqueue_many(kind, payloads, **options)
+        return client().enqueue_many(kind, payloads, **options)
     except UnknownKind as error:
         if settings.app is None:
             raise Refused([f"{error} (an application's own: --app FILE.py)"]) from None
-    return Client(settings.home, load_application(settings)).enqueue_many(kind, payloads, **options)
+    return client(load_application(settings)).enqueue_many(kind, payloads, **options)
 
 
 def report(jobs: list[JobRef], *, as_json: bool, single: bool) -> None:
-    """Print the ids."""
+    """Print the ids; a person is told which of them are no new jobs."""
     if as_json:
         answers = [{"id": job.id, "outcome": job.outcome} for job in jobs]
         print_json(answers[0] if single else answers)
-    else:
-        print("\n".join(str(job.id) for job in jobs))
+        return
+    print("\n".join(str(job.id) for job in jobs))
+    for outcome, many in MET.items():
+        met = list(dict.fromkeys(job.id for job in jobs if job.outcome == outcome))
+        if met:
+            names = " ".join(f"#{job}" for job in met[:NAMED])
+            more = f" and {len(met) - NAMED:,} more" if met[NAMED:] else ""
+            hint(f"{names}{more} {many[bool(met[1:])]}; no job was added for the same again")
 
 
 def one_payload(text: str | None) -> Any:

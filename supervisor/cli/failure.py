@@ -12,6 +12,7 @@ from supervisor.told.kills import (
     WHY_ALIVE,
     by_force,
     cause,
+    is_abandoned,
     is_deadline,
     is_kill,
     is_stop,
@@ -97,9 +98,9 @@ def ladder(kill: dict[str, Any], why: str) -> str:
     if forced and grace:
         why += f"{' +' if is_deadline(kill) else ','} {limit(grace)} grace"
     how = f", {gone(kill, 'late_ms')}"
-    if not pids(kill):
+    if not pids(kill) and not is_abandoned(kill):
         within = f", within its grace of {limit(grace)}" if grace else ""
-        how += ", by SIGKILL" if forced else within
+        how += ", by SIGKILL" if forced and "abandoned" not in kill else within
     return f"{why}{how}"
 
 
@@ -113,6 +114,8 @@ def stop(kill: dict[str, Any]) -> str:
 def gone(kill: dict[str, Any], time: str) -> str:
     """Say when everything was gone, or that it was not."""
     took = duration(number(kill, time) / 1000)
+    if is_abandoned(kill):
+        return f"given up {took} later"
     return f"not all gone {took} later" if pids(kill) else f"gone {took} later"
 
 

@@ -16,7 +16,7 @@ from supervisor.events import (
     Stopping,
     Warned,
 )
-from supervisor.told.kills import end, is_kill, number, pids, where, with_survivors
+from supervisor.told.kills import end, is_abandoned, is_kill, number, pids, where, with_survivors
 from supervisor.told.units import count, duration, limit
 
 ERROR: Final = 200
@@ -105,11 +105,8 @@ def ended(event: AttemptEnded, now: int) -> str:
 def killed(kill: Mapping[str, Any]) -> str:
     """Say what a kill found, and how long it took."""
     left, took = pids(kill), duration(number(kill, "took_ms") / 1000)
-    found = [
-        where(kill, 2),
-        "0 survivors" if "ended" in kill and not left else "",
-        f"not all gone after {took}" if left else f"gone in {took}",
-    ]
+    how = "given up after" if is_abandoned(kill) else "not all gone after" if left else "gone in"
+    found = [where(kill, 2), "0 survivors" if "ended" in kill and not left else "", f"{how} {took}"]
     return "".join(f", {one_line(one)}" for one in found if one)
 
 

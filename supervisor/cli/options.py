@@ -17,6 +17,14 @@ APP: Final = (
 )
 
 
+MODE: Final = click.option(
+    "--mode",
+    multiple=True,
+    metavar="KIND=MODE",
+    help="Run a kind inproc, on a thread, or as a subprocess; may be repeated.",
+)
+
+
 class JobId(click.IntRange):
     """A job's id as it is typed: 7, or #7 as every line names it."""
 

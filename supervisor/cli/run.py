@@ -40,12 +40,15 @@ class Asked(NamedTuple):
     max_workers: int | None
     strict: bool
     reload: bool
+    mode: tuple[str, ...] = ()
 
 
 def run_command(asked: Asked) -> int:
     """Run until told to stop, or until idle; return why it ended as an exit code."""
     begun = beginning() if asked.reload else None
-    settings = load_settings(Flags(home=asked.home, app=asked.app, max_workers=asked.max_workers))
+    settings = load_settings(
+        Flags(home=asked.home, app=asked.app, max_workers=asked.max_workers, modes=asked.mode)
+    )
     if lines := list(strangers()):
         raise ApplicationRefused(lines)
     began, application = sensors.now_micros(), None

@@ -1,6 +1,7 @@
 """`supervisor show`: a job's story, with the next command."""
 
 import json
+import shlex
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Final
@@ -37,6 +38,8 @@ def screen(job: dict[str, Any], *, full: bool = False) -> Iterator[str]:
     payload = short(json.dumps(job["payload"], ensure_ascii=False), 60)
     tag = f" [{plain(job['tag'])}]" if job["tag"] else ""
     yield f"#{job['id']} {plain(job['kind'])}{tag} {payload}   {headline(job)}"
+    if place := ", ".join(in_the_queue(job)):
+        yield f"queue    {place}"
     yield f"landed   {landed(job)}"
     if attempts := job["attempts"]:
         yield from page([attempt_row(one) for one in attempts[-SHOWN:]], indent="  ")
@@ -51,6 +54,19 @@ def screen(job: dict[str, Any], *, full: bool = False) -> Iterator[str]:
     yield from (f"waits    {wait_line(one)}" for one in job["waits"])
     for n, step in enumerate(advice(job, full=full)):
         yield f"{'' if n else 'next':<9}{step}"
+
+
+def in_the_queue(job: dict[str, Any]) -> Iterator[str]:
+    """Yield what sets its place apart: what is loaded for it, what counts as the same, what it waits for."""
+    same = {"forever": "the same again: never", "waiting": "the same again: not while it waits"}
+    found = [
+        f"tier {job['tier']}" if job["tier"] else "",
+        f"key {job['key']}" if job["key"] else "",
+        same.get(job["unique"] or "", ""),
+        f"alone by {job['exclusive_by']}" if job["exclusive_by"] else "",
+        f"deferred {count(job['deferrals'], 'time')}" if job["deferrals"] else "",
+    ]
+    yield from (one_line(one) for one in found if one)
 
 
 def last_finished(job: dict[str, Any]) -> dict[str, Any] | None:
@@ -82,14 +98,25 @@ def why(job: dict[str, Any]) -> str:
 
 
 def tries(job: dict[str, Any]) -> str:
-    """Say which attempt was the last one, and of how many: what does not count allows another (U5)."""
+    """Say which attempt was the last one, and which of the failures that its kind may have (U5)."""
     if not job["attempts"] or job["max_attempts"] is None or not job["failures"]:
         return ""
     number, times = job["attempts"][-1]["number"], retries(job)
-    since = [one for one in job["attempts"] if times and moment(one["claimed_at"]) >= moment(times[-1]["at"])]
-    own = len(since) if times else number
-    most = own - min(own, job["failures"]) + job["max_attempts"]
-    return f", attempt {number}" + (f" ({own} of {most} since its retry)" if times else f" of {most}")
+    own = len(since(job, times[-1])) if times else number
+    most, all_failed = job["max_attempts"], own <= job["failures"]
+    if times:
+        return f", attempt {number} ({own if all_failed else failure(job)} of {most} since its retry)"
+    return f", attempt {number} of {most}" if all_failed else f", attempt {number}, {failure(job)} of {most}"
+
+
+def failure(job: dict[str, Any]) -> str:
+    """Name the last failure by its number, which is not that of the attempt: some do not count."""
+    return f"failure {job['failures']}"
+
+
+def since(job: dict[str, Any], event: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the attempts that have begun since an event."""
+    return [one for one in job["attempts"] if moment(one["claimed_at"]) >= moment(event["at"])]
 
 
 def retries(job: dict[str, Any]) -> list[dict[str, Any]]:
@@ -113,11 +140,17 @@ def landed(job: dict[str, Any]) -> str:
     rows, batches = job["landed"]["rows"], job["landed"]["batches"]
     done, total = job["progress"]["done"], job["progress"]["total"]
     far = f"; {done or 0:,} of {total:,}" if total else ""
-    mark, again = job["landed"]["mark"], job["landed"]["discards"] and len(job["attempts"]) > 1
-    counted = " (those of discarded rows, too)" if again and batches else ""
+    mark = job["landed"]["mark"]
+    counted = " (those of discarded rows, too)" if was_discarded(job) else ""
     return f"{count(rows, 'row')}, {count(batches, 'batch')}{counted}{far}" + (
         f"; up to {short(mark, 60)!r}" if mark else ""
     )
+
+
+def was_discarded(job: dict[str, Any]) -> bool:
+    """Tell whether rows are known to be gone: a retry was to discard some, and an attempt was done since."""
+    asked = [event for event in job["events"] if (event["detail"] or {}).get("discards")]
+    return bool(asked) and any(one["outcome"] == Outcome.DONE for one in since(job, asked[0]))
 
 
 def attempt_row(attempt: dict[str, Any]) -> tuple[str, ...]:
@@ -146,14 +179,27 @@ def how_it_ended(attempt: dict[str, Any]) -> str:
 
 
 def wait_line(wait: dict[str, Any]) -> str:
-    """Say one reason, and until when."""
-    until = f" until {at(wait['until'])}" if wait["until"] else ""
+    """Say one reason, and until when or until what."""
+    until = f" until {short(until_in_words(wait['until']), 60)}" if wait["until"] else ""
     return f"{short(wait['text'], 100)}{until}"
+
+
+def until_in_words(until: str) -> str:
+    """Return a time as the hour where the reader sits, anything else as it is: "mains", "06:00"."""
+    try:
+        return at(until)
+    except ValueError:
+        return until
 
 
 def advice(job: dict[str, Any], *, full: bool) -> Iterator[str]:
     """Yield what helps now: commands, and what to change before a retry."""
-    if any(wait["reason"] == "no_supervisor" for wait in job["waits"]):
+    reasons = {wait["reason"] for wait in job["waits"]}
+    if "held" in reasons:
+        yield hints.command(f"unhold {job['id']}")
+    if "kind_held" in reasons:
+        yield hints.command(shlex.join(["unhold", "--kind", job["kind"]]))
+    if "no_supervisor" in reasons:
         yield hints.run([job["kind"]])
     if job["state"] not in RETRIABLE:
         return

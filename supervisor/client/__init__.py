@@ -1,4 +1,4 @@
-"""A store seen from outside a supervisor: enqueue, look, wait, cancel, retry, prune; the commands call it.
+"""A store seen from outside a supervisor: enqueue, look, wait, and change what waits; the commands call it.
 
 look   -> a snapshot, which waits for nobody and makes nothing
 change -> one transaction under the turnstile -> COMMIT -> ring the doorbell

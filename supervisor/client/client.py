@@ -1,35 +1,44 @@
 """The client: looks, and changes what may be changed from outside a supervisor."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Unpack
 
 from landing import views
 from landing.cancel import Cancel, Cancelled
+from landing.enqueue import Enqueue, Enqueued, Register, UnknownKind, UnknownTier
 from landing.errors import NoStore, StoreError
-from landing.jobs import Register, UnknownKind
 from landing.prune import Prune
 from landing.retry import Retried, Retry
 from landing.skip import Skip, Skipped
 from landing.snapshot import snapshot
+from landing.transaction import Operation
 from policies.job import MICROS, State
 from policies.payload import payload_text
 from policies.retry import judge
+from policies.routing import BUILT_IN
 from supervisor import sensors
 from supervisor.api import App
 from supervisor.application import Application
 from supervisor.client.change import All, change, change_each, sole
-from supervisor.client.look import Look
-from supervisor.client.order import EnqueueAll, EnqueueOptions, JobRef, job_of, registers
+from supervisor.client.hold import Holds
+from supervisor.client.order import (
+    EnqueueAll,
+    EnqueueOptions,
+    JobRef,
+    job_of,
+    registers,
+    tiers_for,
+    unknown_kind,
+)
 from supervisor.client.tidy import Tidied, tidy
 from supervisor.lock import is_live
-from supervisor.told.spelling import did_you_mean
 
 TIDY_STATES: Final = frozenset({State.DONE, State.SKIPPED, State.CANCELLED})
 """What a prune takes that is not told otherwise: a failed job waits for somebody to look at it."""
 
 
-class Client(Look):
+class Client(Holds):
     """Asks and tells the store of a home folder.
 
     Every method that writes brings the tables of an older version up to date first, and raises
@@ -40,11 +49,20 @@ class Client(Look):
         app: an App, or a whole Application with its settings; its kinds are declared in the
             store by the next enqueue or retry. Without one, the store's own kinds and the built-in ones
             are known.
+        tiers: those of the settings, each with the window that it loads, in tokens. A store learns of them
+            from each run; before the first one, from the job that names one.
     """
 
-    def __init__(self, home: str | Path, app: App | Application | None = None) -> None:
+    def __init__(
+        self,
+        home: str | Path,
+        app: App | Application | None = None,
+        tiers: Mapping[str, int] | None = None,
+    ) -> None:
         super().__init__(home)
         self._declare = tuple(registers(app))
+        self._own = frozenset(kind for register in self._declare for kind in register.kinds)
+        self._tiers = {tier.name: tier.window for tier in BUILT_IN.values()} if tiers is None else tiers
 
     # --- enqueue
 
@@ -60,6 +78,8 @@ class Client(Look):
             PayloadRefused: the payload is not strict JSON or too large.
             OptionRefused: an option is unknown or has a bad value.
             UnknownKind: nobody has declared the kind; the message lists those there are.
+            UnknownTier: nobody has defined the tier.
+            KeyInUse: another payload waits with this key.
             StoreError: the store cannot be made or written.
         """
         return self.enqueue_many(kind, [payload], **options)[0]
@@ -73,11 +93,18 @@ class Client(Look):
             self._check_known(kind)
             return []
         try:
-            answers = change(self.home, EnqueueAll(self._declare, jobs))
-        except (NoStore, UnknownKind):
-            declare = self._declarations(kind)
-            answers = change(self.home, EnqueueAll(declare, jobs), create_missing=True)
+            answers = self._order(jobs)
+        except UnknownTier as error:
+            answers = self._order(jobs, tiers_for(error, self._tiers))
         return [JobRef(answer.id, answer.outcome) for answer in answers]
+
+    def _order(self, jobs: tuple[Enqueue, ...], *declare: Operation[None]) -> list[Enqueued]:
+        """Insert jobs of one kind, and make the store where it is missing and the kind is known."""
+        try:
+            return change(self.home, EnqueueAll((*declare, *self._declare), jobs))
+        except (NoStore, UnknownKind):
+            kinds = self._declarations(jobs[0].kind)
+            return change(self.home, EnqueueAll((*declare, *kinds), jobs), create_missing=True)
 
     def queued(self, kind: str, payload: Any = None, /) -> JobRef | None:
         """Return the newest of the last 1,000 queued jobs of this kind with an equal payload, None if none.
@@ -98,16 +125,13 @@ class Client(Look):
 
     def _declarations(self, kind: str) -> tuple[Register, ...]:
         """Return what must be declared so that `kind` is known; a store is made only for a known one."""
-        own = {name for register in self._declare for name in register.kinds}
-        if kind in own:
+        if kind in self._own:
             return self._declare
         from supervisor.lanes import app as built_in  # noqa: PLC0415 - only a new store asks
 
         if kind in built_in.lanes:
             return (*self._declare, *registers(built_in))
-        known = {*own, *built_in.lanes, *self.kinds()}
-        hint = did_you_mean(kind, known)
-        raise UnknownKind(kind, f'unknown kind "{kind}"{hint}; kinds here: {", ".join(sorted(known))}')
+        raise unknown_kind(kind, {*self._offered(), *self.kinds()})
 
     # --- cancel, retry, skip
 

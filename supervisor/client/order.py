@@ -1,24 +1,32 @@
 """What is ordered with an enqueue: the kinds to declare and the jobs, checked before anything is written."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypedDict
 
-from landing.jobs import Enqueue, Enqueued, Register
-from landing.transaction import Transaction
+from landing.enqueue import Enqueue, Enqueued, KeyInUse, Register, RegisterTiers, UnknownKind, UnknownTier
+from landing.transaction import Operation, Transaction
 from policies.options import complaint_about
 from supervisor.api import App
-from supervisor.application import Application, discarding
+from supervisor.application import Application, discarding, lanes_of
 from supervisor.errors import OptionRefused
 from supervisor.told.spelling import did_you_mean
 
 OWN_LIMITS: Final = ("batch_deadline", "start_deadline", "job_deadline", "memory_limit")
+LABELS: Final[Mapping[str, int]] = {"tag": 128, "key": 1000}
+"""The options that are a text, with the characters that it may have."""
 
 
 class EnqueueOptions(TypedDict, total=False):
-    """What a job may bring of its own; deadlines in seconds, memory in bytes, 0 switches one off."""
+    """What a job may bring of its own; deadlines in seconds, memory in bytes, 0 switches one off.
+
+    A job with a `key` waits only once: a second one with it and the same payload is coalesced. `tier` names
+    what must be loaded for it instead of what its kind says, "" for nothing.
+    """
 
     priority: int
+    key: str
+    tier: str
     tag: str
     batch_deadline: float
     start_deadline: float
@@ -28,7 +36,11 @@ class EnqueueOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class JobRef:
-    """A job in the store; `outcome` is `created`, or `existing` for one that was there."""
+    """A job in the store.
+
+    `outcome` is `created`; `coalesced`, where the same waited already; `existing`, where the kind does the
+    same only once for ever, whatever has become of it.
+    """
 
     id: int
     outcome: str
@@ -36,9 +48,9 @@ class JobRef:
 
 @dataclass(frozen=True, slots=True)
 class EnqueueAll:
-    """Declare kinds, then insert jobs: all or nothing, in one transaction."""
+    """Declare kinds and tiers, then insert jobs: all or nothing, in one transaction."""
 
-    declare: tuple[Register, ...]
+    declare: tuple[Operation[None], ...]
     jobs: tuple[Enqueue, ...]
 
     def apply(self, tx: Transaction) -> list[Enqueued]:
@@ -46,10 +58,15 @@ class EnqueueAll:
 
         Raises:
             UnknownKind: a job's kind is declared nowhere; nothing was inserted.
+            UnknownTier: the tier that they name is defined nowhere; likewise.
+            KeyInUse: the key belongs to a waiting job with another payload; likewise.
         """
-        for register in self.declare:
-            register.apply(tx)
-        return [job.apply(tx) for job in self.jobs]
+        for each in self.declare:
+            each.apply(tx)
+        try:
+            return [job.apply(tx) for job in self.jobs]
+        except KeyInUse as error:
+            raise key_in_use(error, self.jobs) from None
 
 
 def registers(app: App | Application | None) -> Iterator[Register]:
@@ -57,7 +74,7 @@ def registers(app: App | Application | None) -> Iterator[Register]:
     if isinstance(app, Application):
         yield from app.declarations()
     elif app is not None:
-        limits = {kind: lane.options for kind, lane in app.lanes.items()}
+        limits = {kind: lane.options for kind, lane in lanes_of(app)}
         yield Register(app.name, limits, discarding(app))
 
 
@@ -71,17 +88,49 @@ def job_of(kind: str, payload: str, options: Mapping[str, Any]) -> Enqueue:
         raise OptionRefused(complaints)
     own = {name: options[name] for name in OWN_LIMITS if name in options}
     return Enqueue(
-        kind=kind, payload=payload, priority=options.get("priority"), tag=options.get("tag"), options=own
+        kind=kind,
+        payload=payload,
+        priority=options.get("priority"),
+        key=options.get("key"),
+        tag=options.get("tag"),
+        tier=options.get("tier"),
+        options=own,
     )
+
+
+def unknown_kind(kind: str, known: Iterable[str]) -> UnknownKind:
+    """Return the error for a kind that is not among the `known` ones."""
+    hint = did_you_mean(kind, known := sorted(known))
+    return UnknownKind(kind, f'unknown kind "{kind}"{hint}; kinds here: {", ".join(known)}')
+
+
+def tiers_for(error: UnknownTier, windows: Mapping[str, int]) -> RegisterTiers:
+    """Return what defines a tier that the store does not know, from the `windows` of the settings.
+
+    Raises:
+        UnknownTier: the settings do not know it either.
+    """
+    if error.subject in windows:
+        return RegisterTiers(windows)
+    raise UnknownTier(error.subject, f"{error}{did_you_mean(error.subject, windows)}") from None
+
+
+def key_in_use(error: KeyInUse, jobs: Sequence[Enqueue]) -> KeyInUse:
+    """Return the error; one that several payloads share may have met the first of them, which is not kept."""
+    payloads = len({job.payload for job in jobs})
+    if payloads == 1:
+        return error
+    text = f"key {error.subject!r} stands for one waiting job, not for {payloads} payloads"
+    return KeyInUse(error.subject, f"{text}; nothing was queued")
 
 
 def complaints_about(options: Mapping[str, Any]) -> Iterator[str]:
     """Say what is wrong with a job's options, one line each."""
     for name, value in options.items():
-        if name == "tag":
-            if not isinstance(value, str) or not 0 < len(value) <= 128 or not value.isprintable():
-                yield f"tag must be 1 to 128 printable characters, not {value!r}"
-        elif name not in {"priority", *OWN_LIMITS}:
+        if (most := LABELS.get(name)) is not None:
+            if not isinstance(value, str) or not 0 < len(value) <= most or not value.isprintable():
+                yield f"{name} must be 1 to {most} printable characters, not {value!r:.200}"
+        elif name not in {"priority", "tier", *OWN_LIMITS}:
             yield f"a job has no option {name!r}{did_you_mean(name, EnqueueOptions.__annotations__)}"
         elif complaint := complaint_about(name, value):
             yield complaint

@@ -29,11 +29,13 @@ from supervisor.children.command import Surroundings, command_for
 from supervisor.children.keepers import Keepers
 from supervisor.children.pool import Pool
 from supervisor.children.starts import CHANGED
+from supervisor.inproc.threads import Threads
 from supervisor.loop import READ
 from supervisor.run.guardians import GUARDIANS
 from supervisor.run.lookout import Lookout
 from supervisor.run.parts import Parts
-from supervisor.run.seek import Seeker, ignore
+from supervisor.run.scheduler import Scheduler
+from supervisor.run.seek import ignore
 from supervisor.run.upkeep import Upkeep
 from supervisor.settings.place import environment
 from supervisor.settings.values import Settings
@@ -82,10 +84,16 @@ class Daemon:
         self._pool = Pool(parts.loop, children, self._command, self._keepers, sensors.monotonic)
         self._pool.starts.own = own_sources(application, settings)
         self._dispatch = Dispatch(world, self._pool, parts.desk.lander, parts.desk.reader)
-        self._seeker = Seeker(world, application.kinds, self._pool, self._dispatch, parts.desk.lander)
+        self._scheduler = Scheduler(
+            world, application.kinds, settings.scheduling, self._pool, self._dispatch, parts
+        )
+        self._seeker = self._scheduler.seeker
         self._upkeep = Upkeep(world, application.kinds, parts.desk.lander)
         self._pool.listener = self._dispatch
-        self._dispatch.freed = self._seeker.look_again
+        self._threads = self._pool.threads = Threads(
+            application.kinds, parts.loop.post, self._pool.heard_of, self._dispatch.behind, sensors.monotonic
+        )
+        parts.loop.late = self._threads.look
         self._lookout = Lookout(parts, world, self._pool, self._dispatch, self._seeker)
         self._stops = 0
         self._signal = ""
@@ -138,7 +146,13 @@ class Daemon:
             self._turned(sensors.monotonic(), lost)
             if (ended := self._ended(until_idle=until_idle)) is not None:
                 return ended
-            lost = self._parts.loop.turn(min(self._due()))
+            self._threads.note(due := min(self._due()))
+            lost = self._parts.loop.turn(due)
+
+    @property
+    def stuck(self) -> bool:
+        """Tell whether a thread that was left behind has not ended."""
+        return self._threads.stuck
 
     def _end_children(self, *, idle_only: bool) -> None:
         self._pool.stop_all(idle_only=idle_only)
@@ -146,6 +160,7 @@ class Daemon:
             self._parts.loop.turn(self._pool.turn(sensors.monotonic()) or float("inf"))
         self._pool.close(self._parts.loop.turn)
         self._dispatch.close()
+        self._scheduler.close()
 
     def _turned(self, now: float, lost: float) -> None:
         """Do what each turn owes: clocks, ladders, the look around, the next claim."""
@@ -156,7 +171,7 @@ class Daemon:
             self._drain()
         if not self._draining:
             self._upkeep.turn(now)
-        self._seeker.turn()
+        self._scheduler.turn(now)
 
     def _rang(self, _events: int) -> None:
         if self._parts.bell.drain():
@@ -165,12 +180,12 @@ class Daemon:
 
     def _due(self) -> Iterator[float]:
         yield self._lookout.due
+        yield from self._scheduler.next_due()
         yield from self._dispatch.next_due()
         now = sensors.monotonic()
         own = (
             self._pool.turn(now),
             self._pool.starts.next_try(),
-            self._seeker.next_due(),
             None if self._draining else self._upkeep.next_due(),
         )
         for due in own:

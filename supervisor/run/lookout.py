@@ -6,15 +6,16 @@ or has changed.
 
 from typing import Any, Final
 
+from landing.claim import Renew
 from landing.clock import ShiftWaits
-from landing.jobs import Renew
 from landing.runs import Held
 from policies.job import MICROS
 from supervisor import events, sensors
 from supervisor.application import Profile
 from supervisor.attempt.conversation import World
 from supervisor.attempt.dispatch import Dispatch
-from supervisor.children.pool import SLOW_START, Pool
+from supervisor.children.pool import Pool
+from supervisor.children.roll import SLOW_START
 from supervisor.children.starts import CHANGED, changed
 from supervisor.run.clocks import Clocks, jump, set_since
 from supervisor.run.parts import Parts

@@ -12,6 +12,7 @@ from typing import Final
 
 from ipc.guardian import cgroup
 from ipc.leftovers import Leftovers, end_leftovers
+from landing.enqueue import RegisterTiers
 from landing.migrate import MigrateApp, RefuseReferences
 from landing.runs import Opened, OpenRun, dead_markers
 from landing.snapshot import snapshot, store_identity
@@ -21,6 +22,7 @@ from supervisor.application import Application
 from supervisor.children.command import group_prefix
 from supervisor.run.desk import Desk
 from supervisor.run.guardians import wait_for_guardians
+from supervisor.settings.values import Settings
 from supervisor.told.units import count
 
 NONCE: Final = 16
@@ -93,7 +95,12 @@ def numbered(pids: tuple[int, ...]) -> str:
 
 
 def open_run(
-    desk: Desk, application: Application, marker: str, leftovers: Leftovers, report: events.Report
+    desk: Desk,
+    application: Application,
+    settings: Settings,
+    marker: str,
+    leftovers: Leftovers,
+    report: events.Report,
 ) -> Opened:
     """Bring the schema of each application up to date, declare the kinds, settle what a dead run left."""
     for loaded in application.apps:
@@ -101,6 +108,7 @@ def open_run(
     desk.ask(RefuseReferences())
     for register in application.declarations():
         desk.ask(register)
+    desk.ask(RegisterTiers({name: tier.window for name, tier in settings.scheduling.tiers.items()}))
     found = {"ended": leftovers.ended, "survivors": leftovers.survivors}
     opened = desk.ask(
         OpenRun(
@@ -110,6 +118,8 @@ def open_run(
             marker=marker,
             judge=judge,
             leftovers=found if leftovers else None,
+            kinds=tuple(application.kinds),
+            slots=settings.max_workers,
         )
     )
     if opened.clamped:

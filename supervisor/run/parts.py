@@ -1,5 +1,6 @@
 """What a run is made of before its first turn, and whom it tells."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ipc.doorbell import Doorbell
@@ -7,6 +8,7 @@ from policies.job import ENDED
 from supervisor import events
 from supervisor.lock import SupervisorLock
 from supervisor.loop import Loop
+from supervisor.probes.watch import Probe
 from supervisor.run.desk import Desk
 
 
@@ -33,6 +35,7 @@ class Parts:
     desk: Desk
     lock: SupervisorLock
     awaited: Awaited
+    probes: Mapping[str, Probe]
 
     def report(self, event: events.Event) -> None:
         """Tell whoever watches the run."""

@@ -3,15 +3,14 @@
 look --Claim--> lander --ClaimReply--> place | have a child started | wait for the next wake
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
+from landing.claim import Claim, Claimed, ClaimReply
 from landing.finish import Finish
-from landing.jobs import Claim, Claimed, ClaimReply
 from landing.lander import Lander, Raised
 from landing.ledger import Report
 from policies.job import MICROS, Outcome
-from policies.priority import in_claim_order
 from policies.transitions import Move
 from policies.verdict import Verdict
 from supervisor import events
@@ -20,23 +19,49 @@ from supervisor.attempt.conversation import World
 from supervisor.attempt.dispatch import Dispatch
 from supervisor.children.pool import Pool
 from supervisor.children.starts import Held
+from supervisor.run.gatekeeper import Gatekeeper
+from supervisor.run.models import Models
+from supervisor.run.turns import Turns
+
+REVIVE_SECONDS: Final = 60.0
+"""A deferred job is looked at again after so long at most (SPEC U29)."""
+GIVEN_BACK: Final = Verdict(Move.RELEASE, "interrupted")
+
+
+class Advice(NamedTuple):
+    """Who has a say in a claim: what holds jobs back, what must be loaded, who gives way."""
+
+    gates: Gatekeeper
+    models: Models
+    turns: Turns
 
 
 class Seeker:
     """Turns queued jobs, free slots and ready children into attempts. Loop thread only."""
 
     def __init__(
-        self, world: World, kinds: Mapping[str, LoadedKind], pool: Pool, dispatch: Dispatch, lander: Lander
+        self,
+        world: World,
+        kinds: Mapping[str, LoadedKind],
+        pool: Pool,
+        dispatch: Dispatch,
+        lander: Lander,
+        advice: Advice,
     ) -> None:
         self._world = world
+        self._gates, self._models, self._turns = advice
+        self._loading: dict[int, Claimed] = {}
         self._kinds = kinds
         self._pool = pool
         self._dispatch = dispatch
         self._lander = lander
         self._claiming = False
         self._unplaced: list[tuple[Claimed, float]] = []
-        self._warm: Profile = list(kinds.values())[-1].profile
+        profiles = [one.profile for one in kinds.values()]
+        self._threads = {one for one in profiles if one.thread}
+        self._warm: Profile | None = next((one for one in reversed(profiles) if not one.thread), None)
         self._next_wake: int | None = None
+        self._next_try: int | None = None
         self._nothing_left = self._short = False
         self._held = 0
         self._look = True
@@ -53,13 +78,14 @@ class Seeker:
     @property
     def settled(self) -> bool:
         """Tell whether no claim is under way and nothing waits for a child."""
-        return not self._claiming and not self._unplaced
+        return not self._claiming and not self._unplaced and not self._loading
 
     @property
     def idle(self) -> bool:
         """Tell whether nothing runs, nothing waits for a child, and nothing will wake by itself."""
         busy = self._look or len(self._dispatch) or not self.settled
-        return not busy and self._nothing_left and self._next_wake is None
+        left = self._next_try is not None or not (self._nothing_left and self._gates.settled)
+        return not busy and not left and self._have_threads()
 
     def turn(self) -> None:
         """Place what waits for a child, keep one warm, and claim if there may be work and a free slot."""
@@ -67,14 +93,24 @@ class Seeker:
             self._give_back()
             return
         if self._next_wake is not None and self._next_wake <= self._world.now():
-            self._next_wake, self._look = None, True
+            self._next_wake = self._next_try = None
+            self._look = True
         if len(self._pool.starts.held) != self._held:
             self._held, self._look = len(self._pool.starts.held), True
+        for profile in self._threads:
+            self._pool.want(profile)
         self._place()
-        if self._free() > 0:
-            self._claim()
+        self._claim()
         # Where more waits than there are children for, they start side by side, one for each free slot.
-        self._pool.want(self._warm, max(1, self._free()) if self._short else 1)
+        if self._warm is not None:
+            self._pool.want(self._warm, max(1, self._free()) if self._short else 1)
+
+    @property
+    def jobs(self) -> Iterator[int]:
+        """Yield the ids of all jobs that this run holds."""
+        yield from self._dispatch.jobs
+        yield from self._loading
+        yield from (claimed.job for claimed, _since in self._unplaced)
 
     def kinds_held_by(self, held: Held) -> list[str]:
         """Return the kinds of which no more is claimed for this reason."""
@@ -87,20 +123,43 @@ class Seeker:
         return self._world.monotonic() + (self._next_wake - self._world.now()) / MICROS
 
     def _free(self) -> int:
-        return self._world.slots - len(self._dispatch) - len(self._unplaced)
+        claimed = [*(one for one, _since in self._unplaced), *self._loading.values()]
+        waiting = sum(self._kinds[one.kind].takes_slot for one in claimed)
+        return self._world.slots - self._dispatch.in_slots - waiting
+
+    def _have_threads(self) -> bool:
+        """Tell whether every thread waits for work: while one does not, nothing is claimed for it."""
+        held = {one for one in self._threads if self._pool.starts.holds(one)}
+        return self._threads - held <= self._pool.ready()
+
+    def _may_claim(self, loaded: LoadedKind, ready: set[Profile], *, free: bool) -> bool:
+        """Tell whether a job of a kind is looked for: not while its thread has one, or no slot is free."""
+        if self._pool.starts.holds(loaded.profile) or (loaded.takes_slot and not free):
+            return False
+        return not loaded.profile.thread or loaded.profile in ready
 
     def _claim(self) -> None:
         if self._claiming or not self._look:
             return
-        ready = self._pool.ready()
-        usable = {name: one for name, one in self._kinds.items() if not self._pool.starts.holds(one.profile)}
+        ready, free = self._pool.ready(), self._free() > 0
+        usable = {name: one for name, one in self._kinds.items() if self._may_claim(one, ready, free=free)}
+        if not free and not usable:
+            if not self._turns.is_due():
+                return
+            usable = {name: one for name, one in self._kinds.items() if one.takes_slot}
+        if self._gates.total_hold() is not None:
+            self._look, self._nothing_left = False, True
+            return
         claim = Claim(
             run=self._world.run,
             pid=self._world.pid,
             fence=self._world.fence(),
-            ready=frozenset(name for name, one in usable.items() if one.profile in ready),
+            ready=frozenset(
+                name for name, one in usable.items() if one.profile in ready and (free or not one.takes_slot)
+            ),
             loaded=frozenset(usable),
-            order=in_claim_order,
+            order=self._gates.order(self._models.loaded),
+            admit=self._gates.admission(),
         )
         self._look, self._claiming = False, True
         self._lander.submit(claim, self._claimed)
@@ -110,16 +169,39 @@ class Seeker:
         if isinstance(reply, Raised):
             self._world.report(events.Warned("claim_failed", f"the claim failed: {reply.error}"))
             return
-        self._next_wake = reply.next_wake
+        self._gates.note(reply)
+        self._next_wake, self._next_try = reply.next_wake, reply.next_try
         self._nothing_left = reply.claimed is None and reply.wanted is None
         self._short = reply.wanted is not None
         if reply.claimed is not None:
             self._look = True
-            self._unplaced.append((reply.claimed, self._world.monotonic()))
-            self._place()
+            self._make_room(reply.claimed)
+        if reply.wanted is not None and self._free() <= 0:
+            self._turns.make_way(reply.wanted)
         if reply.wanted is not None:
-            self._warm = self._kinds[reply.wanted].profile
+            self._warm = self._kinds[reply.wanted.kind].profile
             self._pool.want(self._warm)
+
+    def _make_room(self, claimed: Claimed) -> None:
+        """Have what the job needs in memory before any child is given it (SPEC C137)."""
+        if self._models.needs(claimed):
+            self._loading[claimed.job] = claimed
+            self._models.ensure(claimed, self._loaded)
+        else:
+            self._unplaced.append((claimed, self._world.monotonic()))
+            self._place()
+
+    def _loaded(self, claimed: Claimed, why_not: str) -> None:
+        """Place a job whose model is there; defer one whose model cannot be."""
+        del self._loading[claimed.job]
+        if why_not:
+            wake_at = self._world.now() + int(REVIVE_SECONDS * MICROS)
+            self._release(claimed, Verdict(Move.DEFER, why_not, wake_at=wake_at))
+        elif self._stopping:
+            self._release(claimed)
+        else:
+            self._unplaced.append((claimed, self._world.monotonic()))
+            self._place()
 
     def _place(self) -> None:
         """Give claimed jobs to ready children; one that died meanwhile, or does not see all, is replaced."""
@@ -139,7 +221,7 @@ class Seeker:
         while self._unplaced:
             self._release(self._unplaced.pop()[0])
 
-    def _release(self, claimed: Claimed) -> None:
+    def _release(self, claimed: Claimed, verdict: Verdict = GIVEN_BACK) -> None:
         """Return a job that no child ever saw; no failure is counted."""
         finish = Finish(
             job=claimed.job,
@@ -148,7 +230,7 @@ class Seeker:
             run=self._world.run,
             fence=claimed.fence,
             last_seq=claimed.landed_seq,
-            verdict=Verdict(Move.RELEASE, "interrupted"),
+            verdict=verdict,
             report=Report(outcome=Outcome.INTERRUPTED),
             awake=claimed.awake,
         )

@@ -3,11 +3,14 @@
 lock -> schema -> leftovers ended -> desk (lander, reader) -> run opened, orphans settled -> daemon
 """
 
+import os
 import threading
+from collections.abc import Mapping
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from pathlib import Path
 
+from ipc import tool
 from ipc.doorbell import Doorbell
 from ipc.subreaper import adopting_orphans
 from landing.faults import Reach, unarmed
@@ -16,10 +19,12 @@ from supervisor import events, sensors
 from supervisor.application import Application
 from supervisor.lock import LockHeld, SupervisorLock
 from supervisor.loop import Loop
+from supervisor.probes.watch import Probe, native
 from supervisor.run.daemon import Daemon, Served
 from supervisor.run.desk import open_desk
 from supervisor.run.opening import end_dead_runs, new_marker, open_run, remove_groups
 from supervisor.run.parts import Awaited, Parts
+from supervisor.settings.place import environment
 from supervisor.settings.values import Settings
 
 
@@ -32,6 +37,7 @@ def serve(  # noqa: PLR0913 - all but two have their defaults
     jobs: frozenset[int] | None = None,
     reload: bool = False,
     reach: Reach = unarmed,
+    probes: Mapping[str, Probe] | None = None,
 ) -> Served:
     """Run jobs until told to stop, or until nothing is left to do.
 
@@ -43,12 +49,14 @@ def serve(  # noqa: PLR0913 - all but two have their defaults
         jobs: end as idle as soon as these have ended, whatever else waits.
         reload: end as app_changed when the application is another than was loaded.
         reach: called at each fault point, for tests (`supervisor.faults`).
+        probes: what looks at owner, power and memory, by the names of their readings; default: ours.
 
     Raises:
         LockHeld: another supervisor holds the store.
         StoreError: the store cannot be used, or an application's migration does not run.
     """
     home, awaited = settings.home, Awaited(report, None if jobs is None else set(jobs))
+    probes = own_probes(settings) if probes is None else probes
     create(home, sensors.now_micros())
     with ExitStack() as stack:
         lock = take_lock(home)
@@ -60,12 +68,17 @@ def serve(  # noqa: PLR0913 - all but two have their defaults
         bell = stack.enter_context(closing(Doorbell(home)))
         desk = stack.enter_context(open_desk(home, loop, awaited.report, reach))
         marker = new_marker(home)
-        opened = open_run(desk, application, marker, leftovers, awaited.report)
-        daemon = Daemon(application, settings, Parts(loop, bell, desk, lock, awaited), opened, marker)
+        opened = open_run(desk, application, settings, marker, leftovers, awaited.report)
+        daemon = Daemon(application, settings, Parts(loop, bell, desk, lock, awaited, probes), opened, marker)
         stack.callback(remove_groups, marker, daemon.groups)
         with daemon.signals():
             served = daemon.run(until_idle=until_idle, reload=reload)
-    return replace(served, stuck=desk.stuck)
+    return replace(served, stuck=desk.stuck or daemon.stuck)
+
+
+def own_probes(settings: Settings) -> Mapping[str, Probe]:
+    """Return what looks at this machine's owner, power and memory."""
+    return native(environment(), os.getuid(), settings.scheduling.limits.presence, tool.run)
 
 
 def take_lock(home: Path) -> SupervisorLock:

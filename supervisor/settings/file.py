@@ -5,11 +5,14 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from policies.job import Mode
 from policies.options import DURATIONS, OPTION_NAMES, SIZES, complaint_about
+from supervisor.settings.gates import Scheduling, scheduling
 from supervisor.told import units
 from supervisor.told.spelling import did_you_mean
 
-TOP_LEVEL: Final = ("app", "home", "max_workers", "defaults", "kinds")
+SECTIONS: Final = ("defaults", "kinds", "tiers", "gates", "order")
+TOP_LEVEL: Final = ("app", "home", "max_workers", "default_mode", *SECTIONS)
 MOST_WORKERS: Final = 512
 
 
@@ -55,6 +58,18 @@ class SettingsFile:
             return value
         self.complain(f"max_workers must be a whole number from 1 to {MOST_WORKERS}, not {value!r}")
         return None
+
+    def default_mode(self) -> str | None:
+        """Return default_mode, None where it is not set."""
+        value = self._content.get("default_mode")
+        if value is None or value in tuple(Mode):
+            return None if value is None else Mode(value)
+        self.complain(f"default_mode must be {' or '.join(Mode)}, not {value!r}")
+        return None
+
+    def scheduling(self) -> Scheduling:
+        """Return what [gates], [tiers] and [order] say."""
+        return scheduling(self._content, self.complain)
 
     def defaults(self) -> dict[str, Any]:
         """Return the options of [defaults], in seconds and bytes."""

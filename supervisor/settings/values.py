@@ -5,15 +5,17 @@ and for the limits of a kind:   [kinds.X]  >  decorator  >  [defaults]
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ipc.appspec import split_spec
+from policies.job import Mode
 from policies.options import Options, options_from
 from supervisor.errors import SettingsRefused
 from supervisor.settings.file import MOST_WORKERS, SettingsFile, is_workers
+from supervisor.settings.gates import Scheduling
 from supervisor.settings.place import FILE, HOME, absolute, environment, project_folder, said_home
 
 if TYPE_CHECKING:
@@ -33,6 +35,9 @@ class Settings:
         file: the settings file, None where there is none.
         defaults: options of every kind that its decorator does not set, in seconds and bytes.
         kinds: options by kind; they win over the decorator.
+        default_mode: the mode of lanes for which nobody chose one, None for `subprocess`.
+        modes: modes by kind, from the command line.
+        scheduling: gates, tiers and order.
     """
 
     home: Path
@@ -42,6 +47,9 @@ class Settings:
     file: Path | None = None
     defaults: Mapping[str, Any] = field(default_factory=dict)
     kinds: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    default_mode: str | None = None
+    modes: Mapping[str, str] = field(default_factory=dict)
+    scheduling: Scheduling = field(default_factory=Scheduling)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +59,7 @@ class Flags:
     home: str | None = None
     app: str | None = None
     max_workers: int | None = None
+    modes: tuple[str, ...] = ()
 
 
 def load_settings(
@@ -79,6 +88,9 @@ def load_settings(
         file=file.path if file.exists else None,
         defaults=file.defaults(),
         kinds=file.kinds(),
+        default_mode=file.default_mode(),
+        scheduling=file.scheduling(),
+        modes=modes_said(flags.modes, file.complaints),
     )
     file.refuse_unknown()
     if flags.app is not None and not flags.app.strip():
@@ -88,6 +100,18 @@ def load_settings(
     if file.complaints:
         raise SettingsRefused(file.complaints, settings)
     return settings
+
+
+def modes_said(words: Sequence[str], complaints: list[str]) -> dict[str, str]:
+    """Read each KIND=MODE of the command line; the last one of a kind counts."""
+    said: dict[str, str] = {}
+    for word in words:
+        kind, equals, mode = word.rpartition("=")
+        if equals and kind and mode in tuple(Mode):
+            said[kind] = mode
+        else:
+            complaints.append(f"--mode must be KIND=inproc or KIND=subprocess, not {word!r}")
+    return said
 
 
 def options_for(

@@ -5,7 +5,7 @@ raised, it broke the wire's rules); that is told as the failure, never as a kill
 as an older or newer version may have written it: what it lacks is not told.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from ipc.ladder import BEFORE_KILL, Rung
@@ -27,7 +27,12 @@ Kill = Mapping[str, Any] | None
 
 def is_kill(outcome: str, kill: Kill) -> bool:
     """Tell whether an attempt ended because it was killed, not by a failure of its own."""
-    return bool(kill) and outcome in KILLED
+    return bool(kill) and (outcome in KILLED or is_crowd(outcome, kill))
+
+
+def is_crowd(outcome: str, kill: Kill) -> bool:
+    """Tell whether it was killed for being too many processes, which has no outcome of its own."""
+    return outcome == Outcome.DIED and (kill or {}).get("reason") == "process_limit"
 
 
 def is_stop(kill: Mapping[str, Any]) -> bool:
@@ -38,9 +43,10 @@ def is_stop(kill: Mapping[str, Any]) -> bool:
 def end(outcome: str, kill: Kill, why: str) -> str:
     """Say how an attempt ended: "killed: no batch for 120 s", "died: exit code 3", "cancelled".
 
-    A kill that left somebody alive is never told as a plain one (FIELD A7).
+    A kill that left somebody alive is never told as a plain one (FIELD A7), and to leave a thread is none.
     """
-    if outcome in OVER_LIMIT and is_kill(outcome, kill):
+    is_over = outcome in OVER_LIMIT or is_crowd(outcome, kill)
+    if is_over and is_kill(outcome, kill) and not is_abandoned(kill):
         name = "killed"
     elif outcome in DIED:
         name, why = "died", why.removeprefix(THE_WORKER_DIED)
@@ -51,8 +57,15 @@ def end(outcome: str, kill: Kill, why: str) -> str:
 
 def with_survivors(words: str, kill: Kill) -> str:
     """Add who is still alive, and why that may be."""
+    if is_abandoned(kill):
+        return f"{words}, its thread left behind"
     left = survivors(kill)
     return f"{words}, survivors: {left} ({WHY_ALIVE})" if left else words
+
+
+def is_abandoned(kill: Kill) -> bool:
+    """Tell whether it ran on a thread that did not leave, which nothing can end."""
+    return (kill or {}).get("abandoned") is True
 
 
 def survivors(kill: Kill) -> str:
@@ -66,12 +79,24 @@ def pids(kill: Kill) -> list[int]:
     return [pid for pid in found if type(pid) is int and 0 < pid < 2**31] if isinstance(found, list) else []
 
 
+def alive(job: str, kill: Kill, exists: Callable[[int], bool]) -> tuple[list[int], str]:
+    """Return what is left of a job and still exists, by the system's numbers, and that in words.
+
+    A thread is known to Linux alone by a number like a process's; elsewhere it is not found.
+    """
+    thread = int(number(kill or {}, "thread"))
+    if is_abandoned(kill):
+        return [thread] if thread and exists(thread) else [], f"{job} has left thread {thread} stuck behind"
+    left = [pid for pid in pids(kill) if exists(pid)]
+    return left, with_survivors(f"{job} was killed", {"survivors": left})
+
+
 def where(kill: Mapping[str, Any], most: int = 4) -> str:
     """Say where it hung, or why nobody knows; "" when it had no frame and went when it was asked to."""
     if frames := stuck_at(text(kill, "stack")):
         return f"stuck in {call_path(frames, most)}"
     grace = number(kill, "grace_s")
-    if by_force(kill) and grace and not is_stop(kill):
+    if by_force(kill) and grace and not is_stop(kill) and "abandoned" not in kill:
         return f"ignored SIGTERM, ended by SIGKILL after its grace of {limit(grace)}"
     return ""
 

@@ -1,5 +1,9 @@
 """Why a job waits: the reason's name for programs, and the same in words for people."""
 
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from landing.cells import mapping
 from policies.job import MICROS
 
 SETTLED_SECONDS = 2.0
@@ -13,7 +17,18 @@ WORDS = {
     "run_ending": "the run is ending",
     "app_changed": "the application has changed since the run loaded it",
     "app_start_failed": "the application does not start",
+    "exclusive": "another job that it may not run beside is before it",
 }
+GUESSES = frozenset({"others_run", "kind_not_loaded"})
+"""What is said of a queued job of which nothing better is known."""
+
+
+class Wait(NamedTuple):
+    """One reason that holds a job now: its name, its words, until when (ISO) or until what."""
+
+    reason: str
+    text: str
+    until: str | None = None
 
 
 def why_queued(*, live: bool, running: int, waited: int, ending: bool = False, held: str = "") -> str:
@@ -42,3 +57,24 @@ def in_words(reason: str, running: int) -> str:
     if reason == "others_run":
         return "the one worker is busy" if running == 1 else f"all {running} workers busy"
     return WORDS.get(reason, reason.replace("_", " "))
+
+
+def held_kind(kind: str, why: str) -> Wait:
+    """Return the reason of a kind that somebody holds."""
+    return Wait("kind_held", f"kind {kind} is held{f': {why}' if why else ''}")
+
+
+def closed_gates(run: Mapping[str, Any], kind: str) -> Iterator[Wait]:
+    """Yield the gates that keep a run from starting jobs of a kind, as its row tells; garbage tells nothing.
+
+    A held kind is not among them: the store itself says that, whoever runs.
+    """
+    told = mapping(run.get("told")) or {}
+    by_kind = told.get("blocked")
+    found = by_kind.get(kind) if isinstance(by_kind, dict) else None
+    for one in (told.get("total"), *(found if isinstance(found, list) else ())):
+        if not isinstance(one, dict) or one.get("gate") == "held":
+            continue
+        gate, text, until = one.get("gate"), one.get("text"), one.get("until") or None
+        if isinstance(gate, str) and isinstance(text, str) and isinstance(until, str | None):
+            yield Wait(gate, text, until)

@@ -156,18 +156,14 @@ def last_failed(db: "Connection") -> list[dict[str, Any]]:
 
 
 def survivors(db: "Connection", since: int) -> list[dict[str, Any]]:
-    """Return the jobs of which a process outlived its kill since `since`, and still lives, each in words."""
+    """Return the jobs that a process or a thread outlived since `since`, and still does, each in words."""
     if not (rows := views.survivors(db, since)):
         return []
     from supervisor.holder import exists  # noqa: PLC0415 - nearly every status does without
-    from supervisor.told.kills import pids, with_survivors  # noqa: PLC0415 - likewise; it loads dataclasses
+    from supervisor.told.kills import alive  # noqa: PLC0415 - likewise; it loads dataclasses
 
-    found = [(row["id"], [pid for pid in pids(row["kill"]) if exists(pid)]) for row in rows]
-    return [
-        {"id": job, "pids": left, "text": with_survivors(f"#{job} was killed", {"survivors": left})}
-        for job, left in found
-        if left
-    ]
+    found = [(row["id"], alive(f"#{row['id']}", row["kill"], exists)) for row in rows]
+    return [{"id": job, "pids": left, "text": text} for job, (left, text) in found if left]
 
 
 def landed(running: list[dict[str, Any]]) -> dict[str, int]:

@@ -4,20 +4,24 @@ row + attempts with receipts + events  ->  id, key, kind, state ... waits, attem
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from landing import views
-from landing.snapshot import snapshot
+from landing.snapshot import snapshot, version
+from landing.sql.queue import HOLDS
 from policies.job import ENDED, IN_FLIGHT, WAITING, State
 from policies.transitions import TRANSITIONS, Move
 from supervisor import sensors
 from supervisor.lock import is_live
 from supervisor.told.plan import plan
-from supervisor.told.reasons import in_words, why_queued
+from supervisor.told.reasons import GUESSES, Wait, closed_gates, held_kind, in_words, why_queued
 from supervisor.told.status import by_kind, held_now, stopping_since
 from supervisor.told.units import iso
+
+if TYPE_CHECKING:
+    from sqlite3 import Connection
 
 RETRIABLE: Final = TRANSITIONS[Move.RESUME][0]
 """States from which a retry leads to another attempt."""
@@ -33,9 +37,7 @@ def story(home: Path, job: int) -> dict[str, Any]:
     with snapshot(home) as db:
         row = views.job(db, job)
         attempts, events = views.attempts(db, job), views.events(db, job)
-        running, run, live = len(views.in_flight(db)), views.last_run(db), is_live(home)
-        ending = stopping_since(db, run, live=live) is not None
-        held = by_kind(held_now(db, run, live=live)).get(row["kind"], "")
+        holding = waits_now(db, row, live=is_live(home))
         discard = views.discard(db, job)
         declared = views.kinds(db).get(row["kind"], {}).get("options", {})
     return {
@@ -55,7 +57,10 @@ def story(home: Path, job: int) -> dict[str, Any]:
         "progress": {"done": row["done"], "total": row["total"]},
         "failures": row["failures"],
         "max_attempts": declared.get("max_attempts"),
-        "waits": waits(row, sensors.now_micros(), live=live, running=running, ending=ending, held=held),
+        "unique": declared.get("unique"),
+        "exclusive_by": declared.get("exclusive_by") or None,
+        "deferrals": row["deferrals"],
+        "waits": holding,
         "plan": next_plan(row, discard, declared.get("resume")),
         "attempts": [attempt_story(one, row) for one in attempts],
         "landed": {
@@ -78,10 +83,36 @@ def next_plan(
     return plan(row, discard, resume)._asdict()
 
 
+def waits_now(db: "Connection", row: Mapping[str, Any], *, live: bool) -> list[dict[str, Any]]:
+    """Return every reason that holds a job now: those of its kind before its own."""
+    run = views.last_run(db)
+    found = waits(
+        row,
+        sensors.now_micros(),
+        live=live,
+        running=len(views.in_flight(db)),
+        ending=stopping_since(db, run, live=live) is not None,
+        held=by_kind(held_now(db, run, live=live)).get(row["kind"], ""),
+    )
+    if row["state"] not in WAITING:
+        return found
+    closed = [held_kind(row["kind"], why) for why in holds(db, row["kind"])]
+    if live and run is not None and not run["clean"]:
+        closed += closed_gates(run, row["kind"])
+    known = [one for one in found if not (closed and one["reason"] in GUESSES)]
+    return [*(one._asdict() for one in closed), *known]
+
+
+def holds(db: "Connection", kind: str) -> Iterator[str]:
+    """Yield for which reason a kind is held, "" where none was given; before schema 4 none is."""
+    found = views.rows(db, HOLDS) if version(db) > 3 else []
+    yield from (row["why"] if isinstance(row["why"], str) else "" for row in found if row["kind"] == kind)
+
+
 def waits(
     row: Mapping[str, Any], now: int, *, live: bool, running: int, ending: bool = False, held: str = ""
 ) -> list[dict[str, Any]]:
-    """Return every reason that holds a waiting job now: its name, its words, until when if that is known."""
+    """Return why a job itself waits: each reason's name, its words, until when if that is known."""
     found: list[tuple[str, str | None]] = []
     if row["state"] in {State.PENDING, State.DEFERRED}:
         found.append((row["reason"] or row["state"], iso(row["wake_at"])))
@@ -93,7 +124,7 @@ def waits(
         found.append(("orphaned", None))
     if not live and row["state"] not in ENDED:
         found.append(("no_supervisor", None))
-    return [{"reason": why, "text": in_words(why, running), "until": until} for why, until in found]
+    return [Wait(why, in_words(why, running), until)._asdict() for why, until in found]
 
 
 def attempt_story(attempt: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:

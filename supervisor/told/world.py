@@ -9,10 +9,11 @@ from typing import Any, Final
 from supervisor.told.kills import number, text
 from supervisor.told.units import human_size, limit
 
-SPAWN: Final = {"template": "template child", "cold": "cold child"}
+SPAWN: Final = {"template": "template child", "cold": "cold child", "inproc": "on a thread of the supervisor"}
 TREE: Final = {
     "cgroup": "whole tree ended by its cgroup",
     "guardian": "whole tree ended by its guardian",
+    "thread": "which nothing can end",
     "group": "process group ended, what had left it not followed",
 }
 LIMITS: Final[Mapping[str, tuple[str, Callable[[float], str]]]] = {

@@ -141,7 +141,7 @@ DEATHS: dict[str, tuple[Report, str, str | None]] = {
     ),
     "processes": (
         Report(
-            outcome=Outcome.MEMORY,
+            outcome=Outcome.DIED,
             error_code="process_limit",
             error=error(MANY),
             kill=record(

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from landing.enqueue import UnknownKind
 from landing.errors import InvalidTransition, JobNotFound, MigrationChanged, NoStore, StoreBroken
-from landing.jobs import UnknownKind
 from policies.payload import PayloadRefused
 from supervisor.cli import main
 from supervisor.cli.cancel import settle, verified

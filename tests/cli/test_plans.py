@@ -87,6 +87,18 @@ def test_a_job_that_waits_changes_its_plan_where_it_stands(steps: Shell) -> None
     assert " batches (those of discarded rows, too); up to '6'\n" in shown
 
 
+def test_batches_are_said_to_be_of_discarded_rows_only_where_some_were(steps: Shell) -> None:
+    """U10: a lane that could discard has not done so because a job had two attempts."""
+    fail(steps, "forgetful")
+    assert steps("retry", "1").code == 0
+    steps.write("go", "")
+    assert steps("run", "--until-idle").code == 0
+    assert [n for n, _ in landed(steps)] == list(range(6))
+    shown = steps("show", "1").out
+    assert "\nlanded   6 rows, " in shown
+    assert "discarded" not in shown
+
+
 def test_where_going_on_fails_again_the_way_out_is_a_fresh_start(steps: Shell) -> None:
     """K4: resume_mismatch, in every place that advises."""
     fail(steps, "differs")

@@ -124,7 +124,7 @@ def test_starting_over_needs_a_discard_or_the_word_that_rows_may_stay(steps: She
     fail(steps, "steps", "forgetful", "over")
     steps.write("go", "")
     refused = steps.refused("retry", "1", "--from-start", code=1)
-    assert refused.startswith("job #1 has landed 3 rows, and lane 'steps' has no discard")
+    assert refused.startswith("job #1 has rows that landed (3), and lane 'steps' has no discard")
     assert facts(steps)["state"] == "failed", "a refused retry changes nothing"
     done = steps("retry", "2", "--from-start")
     over = "starts over; the 3 rows that it has landed are discarded with its first new rows"

@@ -332,7 +332,7 @@ def test_whatever_signal_a_job_sends_it_a_guardian_goes_on(kept: Kept) -> None:
 
 # --- and how it ends what it keeps
 
-TREE = """
+FAMILY = """
 import os, signal, time
 def stay(name):
     os.write(1, f"{name} {os.getpid()}\\n".encode())
@@ -348,6 +348,8 @@ def deaf():
 def away():
     os.setsid()
     stay("away")
+"""
+TREE = f"""{FAMILY}
 started(lambda: stay("plain"))
 started(deaf)
 started(away)
@@ -378,6 +380,30 @@ def test_a_kill_ends_the_whole_tree_also_when_the_guardian_was_stopped(kept: Kep
     assert child.ended == 6
     assert alive(kept.marker) == [kept.keeper.pid]
     assert child.left == ()
+
+
+UNWAITED = f"""{FAMILY}
+for between in [started(lambda: started(away)) for _ in range(3)]:
+    os.waitid(os.P_PID, between, os.WEXITED | os.WNOWAIT)
+print("up", flush=True)
+"""
+"""Three grandchildren in sessions of their own; nobody has waited for who stood between."""
+
+
+@pytest.mark.parametrize("tier", ["cgroup", "guardian"])
+@pytest.mark.parametrize("how", ["kill", "term", "leaves"])
+def test_who_ended_is_who_was_alive_however_it_came_to_an_end(
+    kept: Kept, request: pytest.FixtureRequest, how: str, tier: str
+) -> None:
+    """FIELD A5: zombies that a job has never waited for are no processes that were ended."""
+    group = request.getfixturevalue("groups") if tier == "cgroup" else None
+    child = kept.up(UNWAITED + ("" if how == "leaves" else STAY), group=group)
+    assert child.tier == tier
+    if how != "leaves":
+        getattr(kept.keeper, how)()
+    assert kept.over(child).ended == 4
+    kept.keeper.let_go()  # and its group goes with it
+    kept.wait_for(kept.keeper.reap)
 
 
 def test_term_wakes_a_stopped_child_and_a_dump_leaves_it_running(kept: Kept) -> None:

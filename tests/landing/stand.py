@@ -3,7 +3,7 @@
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from itertools import count
 from pathlib import Path
@@ -12,10 +12,11 @@ from typing import Any
 from landing import views
 from landing.batches import Land, Landed
 from landing.cancel import Cancel, Cancelled
+from landing.claim import Claim, Claimed, ClaimReply, Start, admit_all
 from landing.connect import open_reader, store_path
+from landing.enqueue import Enqueue, Register
 from landing.faults import Reach, unarmed
 from landing.finish import Finish, Finished
-from landing.jobs import Claim, Claimed, ClaimReply, Enqueue, Register, Start
 from landing.lander import Clocks, Lander, Notice
 from landing.ledger import Report
 from landing.migrate import MigrateApp
@@ -23,12 +24,12 @@ from landing.runs import Opened, OpenRun
 from landing.snapshot import snapshot
 from landing.store import Store
 from landing.transaction import Operation, Transaction
-from policies.job import MICROS, Outcome
+from policies.job import MICROS, Head, Outcome
 from policies.options import Options
 from policies.priority import in_claim_order
 from policies.retry import judge
 from policies.transitions import Move
-from policies.verdict import Ended, Verdict
+from policies.verdict import Admit, Ended, Verdict
 
 START = 1_700_000_000 * MICROS
 PATIENCE = 20.0
@@ -112,15 +113,23 @@ class Stand:
         self.fences += 1
         return f"fence-{self.fences}"
 
-    def look(self, *ready: str, loaded: Any = KINDS, run: int | None = None) -> ClaimReply:
+    def look(
+        self,
+        *ready: str,
+        loaded: Any = KINDS,
+        run: int | None = None,
+        admit: Admit = admit_all,
+        order: Callable[[Iterable[Head], int], list[Head]] = in_claim_order,
+    ) -> ClaimReply:
         """Claim for the `ready` kinds, all of them where none is named."""
         claim = Claim(
             run=run or self.run,
             pid=7,
             fence=self.fence(),
-            ready=frozenset(ready or KINDS),
+            ready=frozenset(ready or loaded),
             loaded=frozenset(loaded),
-            order=in_claim_order,
+            order=order,
+            admit=admit,
         )
         reply: ClaimReply = self.write(claim)
         return reply

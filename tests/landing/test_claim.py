@@ -4,8 +4,9 @@ import threading
 
 import pytest
 
+from landing.claim import LEASE_SECONDS, Renew
+from landing.enqueue import Register, UnknownKind
 from landing.errors import StoreError
-from landing.jobs import LEASE_SECONDS, Register, Renew, UnknownKind
 from policies.job import MICROS, Priority
 from policies.options import Options
 from tests.landing.stand import KINDS, START, Stand
@@ -157,9 +158,9 @@ def test_a_claim_takes_only_kinds_with_a_ready_child_and_says_what_else_it_wants
     other = stand.enqueue("once")
     reply = stand.look("once")
     assert reply.claimed is not None
-    assert (reply.claimed.job, reply.wanted) == (other, "scan")
+    assert (reply.claimed.job, reply.wanted.kind) == (other, "scan")
     reply = stand.look("once")
-    assert (reply.claimed, reply.wanted) == (None, "scan")
+    assert (reply.claimed, reply.wanted.kind) == (None, "scan")
     reply = stand.look("once", loaded={"once"})
     assert (reply.claimed, reply.wanted) == (None, None)
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from landing.claim import LEASE_SECONDS
 from landing.clock import ShiftWaits
-from landing.jobs import LEASE_SECONDS
 from landing.transaction import Transaction
 from policies.job import MICROS, Outcome
 from tests.landing.stand import START, Stand

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from landing.batches import Discard, Landed, LanderRaised
+from landing.claim import Claimed
 from landing.connect import store_path
+from landing.enqueue import Register
 from landing.finish import Finished
-from landing.jobs import Claimed, Register
 from landing.lander import Raised
 from landing.ledger import Report
 from landing.retry import Retry

@@ -7,7 +7,8 @@ of an attempt claims first where none is under way. `replay`, `restart` and `bar
 import pytest
 
 from landing.batches import Discard
-from landing.jobs import Claimed, Register
+from landing.claim import Claimed
+from landing.enqueue import Register
 from landing.ledger import Report
 from landing.retry import Retry
 from policies.job import Outcome

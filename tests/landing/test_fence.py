@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from landing.batches import Landed, LanderRaised, RowsRefused
-from landing.jobs import Claimed
+from landing.claim import Claimed
 from landing.transaction import Facade
 from policies.job import MICROS
 from tests.landing.stand import START, Stand, keep_notes, land

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from landing import views
 from landing.connect import store_path
+from landing.enqueue import Register
 from landing.errors import StoreError
-from landing.jobs import Register
 from landing.ledger import Report
 from landing.snapshot import snapshot
 from policies.job import Outcome

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from landing.batches import Landed, LanderRaised
+from landing.claim import Claim, Renew
 from landing.connect import open_reader, store_path
+from landing.enqueue import Enqueue
 from landing.errors import JobNotFound, StoreError
 from landing.faults import POINTS
 from landing.finish import Finished
-from landing.jobs import Claim, Enqueue, Renew
 from landing.lander import Raised
 from landing.transaction import CommitLost, Refused, Transaction
 from policies.priority import in_claim_order

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from landing.connect import open_writer, store_path
+from landing.enqueue import Register
 from landing.errors import NoStore, StoreBroken, StoreError
-from landing.jobs import Register
 from landing.lander import Clocks, Lander
 from landing.migrate import create, upgrade
 from landing.snapshot import same_store, snapshot, store_identity, store_size

@@ -40,9 +40,9 @@ def tables(stand: Stand) -> set[str]:
 def test_a_fresh_store_is_at_this_versions_schema(home: Path) -> None:
     create(home, START)
     with snapshot(home) as db:
-        assert version(db) == SCHEMA == 3
+        assert version(db) == SCHEMA == 4
         assert db.execute("SELECT at, name, detail FROM laneway_events").fetchall() == [
-            (START, "migrated", '{"schema": 3, "from": 0}')
+            (START, "migrated", '{"schema": 4, "from": 0}')
         ]
 
 
@@ -64,7 +64,7 @@ def test_a_newer_store_is_refused_by_every_way_in(stand: Stand) -> None:
         stand.enqueue,
         lambda: snapshot(stand.home).__enter__(),
     ):
-        with pytest.raises(SchemaNewer, match="has schema 9, this version knows 3; upgrade laneway"):
+        with pytest.raises(SchemaNewer, match="has schema 9, this version knows 4; upgrade laneway"):
             act()
 
 
@@ -145,7 +145,7 @@ RACER = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
-from landing.jobs import Enqueue, Register
+from landing.enqueue import Enqueue, Register
 from landing.store import Store
 from policies.options import Options
 sys.stdin.read(1)

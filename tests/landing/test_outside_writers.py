@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from landing.jobs import Enqueue
+from landing.enqueue import Enqueue
 from landing.transaction import Transaction
 from tests.landing.stand import PATIENCE, Stand, lander_thread
 
@@ -17,7 +17,7 @@ WRITER = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
-from landing.jobs import Enqueue
+from landing.enqueue import Enqueue
 from landing.store import Store
 store = Store(Path(sys.argv[2]), lambda: 1)
 for _ in range(20):

@@ -253,7 +253,9 @@ def test_a_run_goes_when_no_attempt_names_it_and_takes_its_events_along(stand: S
 
 def test_a_run_that_was_never_closed_stays(stand: Stand) -> None:
     """B39's spirit."""
-    stand.write(Run("INSERT INTO laneway_runs VALUES (NULL, 1, 'b', '0', 'm', 1, NULL, 0, 0, 0)"))
+    stand.write(
+        Run("INSERT INTO laneway_runs VALUES (NULL, 1, 'b', '0', 'm', 1, NULL, 0, 0, 0, NULL, NULL, NULL)")
+    )
     stand.write(PruneRuns(LATER))
     assert len(stand.query("SELECT id FROM laneway_runs")) == 2
 

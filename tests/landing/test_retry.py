@@ -2,8 +2,9 @@
 
 import pytest
 
+from landing.claim import Claimed
+from landing.enqueue import Register
 from landing.errors import InvalidTransition, JobNotFound, StoreError
-from landing.jobs import Claimed, Register
 from landing.ledger import Report
 from landing.retry import DiscardMissing, KeepRowsRefused, Retried, Retry
 from landing.skip import Skip
@@ -179,14 +180,18 @@ def test_from_the_start_all_that_a_resume_needs_is_gone_but_the_sequence(stand: 
     assert (row["landed_seq"], row["landed_rows"], row["discards"]) == (1, 2, 1)
     assert len(stand.notes()) == 2
     assert stand.claim().discards
-    assert '{"from_start": true, "keep_rows": false}' in str(stand.query("SELECT detail FROM laneway_events"))
+    assert stand.query("SELECT name, detail FROM laneway_events") == [
+        ("retried", '{"from_start": true, "keep_rows": false, "discards": true}')
+    ]
 
 
 def test_rows_that_nobody_can_remove_are_not_landed_twice(stand: Stand) -> None:
     """K4: `--from-start` needs a discard or `--keep-rows`."""
     claimed = ended(stand)
     before = stand.row(claimed.job)
-    with pytest.raises(DiscardMissing, match="has landed 2 rows, and lane 'embed' has no discard") as refused:
+    with pytest.raises(
+        DiscardMissing, match=r"has rows that landed \(2\), and lane 'embed' has no discard"
+    ) as refused:
         retry(stand, claimed.job, from_start=True)
     assert refused.value.code == "discard_missing"
     assert "then start laneway run once (an idle one will do), or pass --app; or keep" in str(refused.value)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from landing.claim import WAKES, Claim
 from landing.connect import open_writer, store_path
-from landing.jobs import WAKES, Claim
 from landing.sql import ask, attempt, control, prune, queue, runs, schema
 from landing.transaction import Transaction
 from policies.job import IN_FLIGHT
@@ -19,7 +19,7 @@ from tests.landing.stand import START, Stand
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 MODULES = (queue, attempt, control, runs, prune, ask, schema)
-FRAGMENTS = {"ENDED", "ENDED_STATES", "IN_FLIGHT", "JOB_COLUMNS", "MAY_GO", "WITH_HEADS"}
+FRAGMENTS = {"ENDED", "ENDED_STATES", "IN_FLIGHT", "JOB_COLUMNS", "MAY_GO", "NOT_BEGUN", "WITH_HEADS"}
 
 
 def statements() -> dict[str, str]:
@@ -65,6 +65,11 @@ HOT = [
         "FINISH complete",
         "WAKE_DUE",
         "NEXT_WAKE",
+        "NEXT_TRY",
+        "GROUPS_IN_FLIGHT",
+        "FREE_EXCLUSIVE",
+        "SAME_WAITING",
+        "SAME_EVER",
     ),
     *("ORPHANS", "CANCELS", "ADD_RECEIPT", "JOB", "JOBS", "JOBS_IN_STATE", "ATTEMPTS", "EVENTS", "PENDING"),
     *("IN_FLIGHT_JOBS", "ENDED_SINCE", "LAST_RUN", "GROUP", "RETRIED"),
@@ -96,6 +101,8 @@ INDEXES = {
     "PRUNABLE": "laneway_jobs_ended (kind=? AND state=? AND finished_at<?)",
     "PRUNABLE_COUNT": "laneway_jobs_ended (kind=? AND state=? AND finished_at<?)",
     "PRUNABLE_TAGGED": "laneway_jobs_tags (tag=?)",
+    "SAME_EVER": "laneway_jobs_identities (identity=?)",
+    "SAME_WAITING": "laneway_jobs_identities (identity=? AND state=?)",
     "WAKE_DUE": "laneway_jobs_wakes (wake_at<?)",
     "WAKE_LOST": "laneway_jobs_wakes (wake_at>?)",
     "DELETE_RUNS": "laneway_attempts_runs (run_id=?)",

@@ -13,9 +13,9 @@ import pytest
 
 from landing.batches import Landed
 from landing.connect import open_writer, store_path
+from landing.enqueue import Enqueue
 from landing.errors import StoreBroken, StoreBusy
 from landing.faults import COMMIT, trouble
-from landing.jobs import Enqueue
 from landing.lander import Lander, Raised
 from landing.snapshot import wal_size
 from landing.transaction import Transaction

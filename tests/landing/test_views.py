@@ -31,7 +31,7 @@ def test_a_job_is_shown_with_its_result_and_without_its_fence(stand: Stand) -> N
     stand.land(claimed, 1, (claimed.job, 1, "a"), point={"mark": "m", "skip": 0, "digest": b""})
     shown = see(stand, views.job, claimed.job)
     row = stand.row(claimed.job)
-    hidden = {"fence", "digest", "group_id", "discards"}
+    hidden = {"fence", "digest", "group_id", "discards", "identity", "exclusive"}
     assert set(shown) == set(row) - hidden | {"result"}
     assert all(shown[name] == row[name] for name in set(row) - hidden)
     assert shown["result"] is None
@@ -160,7 +160,18 @@ def test_a_store_of_the_first_schema_has_no_answer_yet(
 
 def test_every_view_is_asked_on_the_first_schema() -> None:
     """C97: a new view is in the list."""
-    helpers = {"rows", "page_of", "mapping", "shown", "shown_json", "whole", "is_whole", "as_id", "version"}
+    helpers = {
+        "rows",
+        "page_of",
+        "mapping",
+        "shown",
+        "shown_json",
+        "whole",
+        "is_whole",
+        "as_id",
+        "version",
+        "names",
+    }
     every = {name for name, value in vars(views).items() if isfunction(value)} - helpers
     assert every == {view.__name__ for view, _ in VIEWS + NOTHING}
 

@@ -56,6 +56,13 @@ DEFAULTS = {
     "network": True,
     "shield": False,
     "spawn": "auto",
+    "mode": "subprocess",
+    "tier": "",
+    "unique": None,
+    "max_running": 0,
+    "exclusive_by": "",
+    "gates": None,
+    "on_gate": "finish",
     "keep_done": 0.0,
     "keep_failed": 0.0,
 }

@@ -7,6 +7,7 @@ from policies.transitions import TRANSITIONS, Move, allows, target
 DRAWN = """
 pending, deferred --wake--> queued
 queued --hold_back--> pending
+pending, queued, deferred --hold--> pending
 queued --claim--> leased
 leased --start--> running
 running --complete--> done

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from landing import views
-from landing.jobs import Enqueue
+from landing.enqueue import Enqueue
 from landing.snapshot import snapshot
 from landing.store import Store
 from policies.payload import payload_text

@@ -13,7 +13,7 @@ from ipc.messages import UNIT_ROWS, WINDOW_BATCHES, Batch, Failed, ResumePoint
 from ipc.oom import Look
 from ipc.rows import array_head
 from landing.batches import Discard
-from landing.jobs import Claimed
+from landing.claim import Claimed
 from landing.ledger import Report
 from policies import deadlines
 from policies.deadlines import Clock, Overdue
@@ -245,9 +245,10 @@ def test_a_tree_of_too_many_is_told_so_whatever_the_rough_figure_of_its_memory_i
     """FIELD J5: shared pages are counted for each process in it."""
     both = Options(memory_limit=500_000_000, process_limit=64)
     many, large = Crossed(600_000_000, 65), Crossed(512_000_000, 64)
-    assert over_limit(many, both).code == "process_limit"
+    ending = over_limit(many, both)
+    assert (ending.outcome, ending.code) == (Outcome.DIED, "process_limit")
     ending = over_limit(large, both)
-    assert ending.code == "memory_limit"
+    assert (ending.outcome, ending.code) == (Outcome.MEMORY, "memory_limit")
     assert ending.error is not None
     assert ending.error["message"] == "memory limit 500 MB crossed at 512 MB in 64 processes"
 

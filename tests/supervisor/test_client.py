@@ -10,8 +10,8 @@ import pytest
 
 from landing import views
 from landing.connect import store_path
+from landing.enqueue import UnknownKind
 from landing.errors import InvalidTransition, JobNotFound, NoStore
-from landing.jobs import UnknownKind
 from landing.retry import DiscardMissing
 from landing.snapshot import snapshot
 from policies.options import Options

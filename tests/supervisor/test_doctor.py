@@ -10,7 +10,7 @@ from ipc.guardian import cgroup, shield
 from ipc.guardian.orders import CGROUP, GROUP, GUARDIAN
 from ipc.oom import Look
 from landing.disk import file_system
-from landing.jobs import Register
+from landing.enqueue import Register
 from landing.store import Store
 from policies.options import Options
 from supervisor import machine, sensors

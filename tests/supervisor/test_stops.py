@@ -12,7 +12,7 @@ import pytest
 from ipc.doorbell import ring
 from landing.cancel import Cancel
 from landing.connect import open_writer, store_path
-from landing.jobs import Register
+from landing.enqueue import Register
 from landing.snapshot import store_size
 from policies.options import Options
 from policies.retry import judge

@@ -40,6 +40,18 @@ MEMORY = {"limit": 500_000_000, "used": 512_345_678, "processes": 3}
         ),
         (
             "died",
+            {"reason": "process_limit", "memory": MEMORY, "survivors": []},
+            "process limit 64 crossed at 65 processes",
+            "killed: process limit 64 crossed at 65 processes",
+        ),
+        (
+            "memory",
+            {"reason": "process_limit", "memory": MEMORY, "survivors": []},
+            "process limit 64 crossed at 65 processes",
+            "killed: process limit 64 crossed at 65 processes",
+        ),
+        (
+            "died",
             None,
             "the worker used its 10 s of CPU time",
             "died: the worker used its 10 s of CPU time",

@@ -122,7 +122,7 @@ def test_endings_say_how_the_attempt_ends():
 
 
 def test_bases_are_named_as_retry_on_names_them():
-    from supervisor.api import class_name
+    from supervisor.checks import class_name
 
     error = raised(FileNotFoundError(2, "x"))
     assert capture(error).bases == ["FileNotFoundError", "OSError", "Exception", "BaseException"]

@@ -4,16 +4,15 @@ Credit bounds what the supervisor may have to hold for this child: so many batch
 and so many bytes that it has not acknowledged. A batch larger than the bytes travels alone.
 """
 
-import os
 from collections import deque
 from collections.abc import Sequence
-from typing import NoReturn
 
 from msgspec import Struct
 
 from ipc.channel import Pipe
 from ipc.errors import ChannelClosed, ProtocolError
 from ipc.messages import Ack, Batch, Down, Read, ReadReply, Run, Stop, Up
+from worker.host import PROCESS, Host
 
 
 class Meter(Struct):
@@ -25,14 +24,15 @@ class Meter(Struct):
 
 
 class Line:
-    """Sends for one attempt and obeys what comes back; leaves the process when nobody is there.
+    """Sends for one attempt and obeys what comes back; has its host leave when nobody is there.
 
     Attributes:
         stopping: the supervisor asked this attempt to yield.
     """
 
-    def __init__(self, pipe: Pipe, run: Run) -> None:
+    def __init__(self, pipe: Pipe, run: Run, host: Host = PROCESS) -> None:
         self._pipe = pipe
+        self._host = host
         self._window = run.window
         self._window_bytes = run.window_bytes
         self._unacked: deque[tuple[int, int]] = deque()
@@ -56,12 +56,12 @@ class Line:
         for message in self._pipe.poll():
             self._take(message)
         if self._pipe.closed:
-            leave_process()
+            self._host.leave()
 
     def wait(self) -> None:
         """Wait for one message and take it."""
         if (message := self._pipe.recv()) is None:
-            leave_process()
+            self._host.leave()
         self._take(message)
 
     def send(self, message: Up, tail: Sequence[bytes | memoryview] = ()) -> None:
@@ -69,7 +69,7 @@ class Line:
         try:
             self._pipe.send(message, tail)
         except ChannelClosed:
-            leave_process()
+            self._host.leave()
 
     def send_batch(self, batch: Batch, rows: Sequence[bytes | memoryview]) -> None:
         """Send a batch, its rows in pieces, and charge them to the credit until an Ack covers it."""
@@ -84,6 +84,10 @@ class Line:
             self.wait()
         return self._reply
 
+    def log(self, line: bytes) -> None:
+        """Write one line into the job's log tail."""
+        self._host.write(line)
+
     def _take(self, message: Down) -> None:
         match message:
             case Ack():
@@ -95,8 +99,3 @@ class Line:
                 self.stopping = True
             case _:
                 raise ProtocolError("order", f"{type(message).__name__} came while a job is under way")
-
-
-def leave_process() -> NoReturn:
-    """End this process at once: the supervisor is gone, nobody is left to compute for."""
-    os._exit(0)

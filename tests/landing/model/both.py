@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant
 
 from landing.batches import Discard
+from landing.claim import Claimed
 from landing.connect import open_writer, store_path
-from landing.jobs import Claimed, Register
+from landing.enqueue import Register, RegisterTiers
 from landing.transaction import Operation, committing
 from tests.landing.model.facts import agree
-from tests.landing.model.plain import CAN_DISCARD, KINDS, Job, Plain
+from tests.landing.model.plain import Plain
+from tests.landing.model.row import CAN_DISCARD, KINDS, WINDOWS, Job
 from tests.landing.stand import Stand
 
 
@@ -23,7 +25,12 @@ class Connected(Stand):
 
     def __init__(self, home: Path) -> None:
         super().__init__(home)
-        self.db = open_writer(store_path(home))
+        self.reach()
+
+    def reach(self) -> None:
+        """Connect; no step here loses power, so none waits for the disk."""
+        self.db = open_writer(store_path(self.home))
+        self.db.execute("PRAGMA synchronous = OFF")
 
     def write(self, operation: Operation[Any]) -> Any:
         self.db.execute("BEGIN IMMEDIATE")
@@ -32,7 +39,7 @@ class Connected(Stand):
 
     def reopen(self) -> None:
         self.db.close()
-        self.db = open_writer(store_path(self.home))
+        self.reach()
 
 
 @cache
@@ -41,6 +48,7 @@ def furnished() -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         stand = Stand(Path(folder) / "home").furnish()
         stand.write(Register("app", KINDS, CAN_DISCARD))
+        stand.write(RegisterTiers(WINDOWS))
         return store_path(stand.home).read_bytes()
 
 
@@ -67,11 +75,20 @@ class Both(RuleBasedStateMachine):
         self.stand = Connected(Path(self.folder.name))
         self.plain = Plain(self.stand.now)
         self.held: list[Held] = []
+        self.shut: set[str] = set()
+        self.loaded: tuple[str, int] | None = None
 
     def teardown(self) -> None:
         if hasattr(self, "stand"):
-            self.stand.db.close()
-            self.folder.cleanup()
+            try:
+                self.calm_down()
+                self.agree()
+            finally:
+                self.stand.db.close()
+                self.folder.cleanup()
+
+    def calm_down(self) -> None:
+        """Let all that waits run: nothing may wait for ever."""
 
     def under_way(self) -> list[Held]:
         """Return the claims whose attempts have not ended, also those of cancelled jobs."""

@@ -4,12 +4,14 @@ import sqlite3
 from typing import Any
 
 from landing.sql import ask
-from tests.landing.model.plain import Job, Plain
+from tests.landing.model.plain import Plain
+from tests.landing.model.row import Job
 
 JOBS = """
-SELECT id, kind, priority, tag, waiting_since, state, reason, claims, failures, fence, lease_expires_at,
-       cancel_requested_at IS NOT NULL, landed_seq, landed_rows, mark, done, discards, wake_at,
-       watch, awake, finished_at,
+SELECT id, kind, (SELECT priority FROM laneway_groups g WHERE g.id = group_id), priority, tag,
+       payload, key, tier, num_ctx, exclusive, waiting_since, state, reason, claims, failures, fence,
+       lease_expires_at, cancel_requested_at IS NOT NULL, landed_seq, landed_rows, mark, done,
+       discards, wake_at, watch, watch_key, deferrals, awake, finished_at,
        (SELECT body FROM laneway_results r WHERE r.job_id = j.id)
 FROM laneway_jobs j"""
 
@@ -30,6 +32,13 @@ WHERE (a.number = j.claims AND j.state IN ('leased', 'running'))
 
 OWED_FOR_NOTHING = "SELECT id FROM laneway_jobs WHERE discards <> 0 AND (landed_rows = 0 OR skip <> 0)"
 """A job that is to start over, but has nothing to remove, or rows to replay."""
+
+WAITS_FOR_NOTHING = """
+SELECT id FROM laneway_jobs
+WHERE (state = 'pending' AND (reason IS NULL OR watch IS NULL OR (watch = 'backoff' AND wake_at IS NULL)))
+   OR (state = 'deferred' AND (watch IS NULL OR wake_at IS NULL))
+   OR (state NOT IN ('pending', 'deferred') AND (watch IS NOT NULL OR wake_at IS NOT NULL))"""
+"""What waits says for what, and nothing else says so."""
 
 COUNTED = "SELECT state, COUNT(*) FROM laneway_jobs GROUP BY state"
 
@@ -54,16 +63,18 @@ def agree(db: sqlite3.Connection, plain: Plain) -> None:
     assert jobless == plain.journal
     assert all_of(IN_FLIGHT_WITHOUT_TOKEN) == all_of(ENDED_WITHOUT_RECEIPT) == []
     assert not [id for id, job in plain.jobs.items() if job.discards and job.fresh]
-    assert all_of(OWED_FOR_NOTHING) == []
+    assert all_of(OWED_FOR_NOTHING) == all_of(WAITS_FOR_NOTHING) == []
+    assert dict(all_of("SELECT kind, why FROM laneway_holds")) == plain.holds
     assert dict(all_of(ask.COUNTS)) == dict(all_of(COUNTED))
 
 
 def cells(job: Job) -> tuple[Any, ...]:
     """Return a job as the columns of JOBS after its id."""
     return (
-        *(job.kind, job.priority, job.tag, job.since, job.state, job.reason, len(job.attempts)),
+        *(job.kind, job.priority, job.priority, job.tag, job.payload, job.key, job.tier, job.window),
+        *(job.exclusive, job.since, job.state, job.reason, len(job.attempts)),
         *(job.failures, job.fence, job.lease, int(job.cancel_asked), job.seq, job.count, job.mark, job.done),
-        *(int(job.discards), job.wake, "backoff" if job.backs_off else None, job.awake, job.ended),
+        *(int(job.discards), job.wake, job.watch, job.watch_key, job.deferrals, job.awake, job.ended),
         job.result,
     )
 

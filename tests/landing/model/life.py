@@ -1,21 +1,27 @@
 """A job's own steps: claim, start, land, finish, in order and out of it, by live and by dead fences."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 from hypothesis import strategies as st
 
 from landing.batches import Land, Landed, LanderRaised
+from landing.claim import Claimed, Start
+from landing.enqueue import Enqueue, Enqueued, KeyInUse
 from landing.finish import Finish, Finished
-from landing.jobs import Start
 from landing.ledger import Report
-from policies.job import MICROS, Disposition, Outcome, State
+from policies.gates.vocabulary import Blocked, Gate
+from policies.job import MICROS, Disposition, InFlight, Outcome, State
+from policies.priority import in_claim_order
 from policies.retry import judge
 from policies.transitions import Move
-from policies.verdict import Ended, Verdict
+from policies.verdict import Asks, Ended, Verdict
 from tests.landing.model.both import Both, Held
-from tests.landing.model.plain import CAN_DISCARD, KINDS, Job, end_of
+from tests.landing.model.line import next_wake, same_as, take_next, wake
+from tests.landing.model.row import CAN_DISCARD, KINDS, Job, end_of
 from tests.landing.stand import finish, keep_notes, land
 
 ENDS = {
@@ -41,6 +47,9 @@ LATE = st.sampled_from([False] * 5 + [True])
 READY = st.sampled_from(
     [frozenset(KINDS), frozenset(KINDS), frozenset({"embed", "anew"}), frozenset({"once"})]
 )
+PAYLOADS = st.sampled_from(["{}", '{"who": "a"}', '{"who":"a"}', '{"who":"b","at":1}', '{"at":1,"who":"b"}'])
+KEYS = st.sampled_from([None, None, None, "k"])
+TIERS = st.sampled_from([None, None, None, "big", "small"])
 TAGS = st.sampled_from([None, None, "red"])
 
 
@@ -79,31 +88,64 @@ class Life(Both):
 
     def enqueue(self, data: st.DataObject) -> None:
         kind = data.draw(st.sampled_from(["embed", *sorted(CAN_DISCARD), *sorted(KINDS)]))
-        priority = data.draw(st.sampled_from([None, 0, 10, 95]))
-        tag = data.draw(TAGS)
-        id = self.stand.enqueue(kind, priority=priority, tag=tag)
-        self.add(id, kind, KINDS[kind].priority if priority is None else priority, tag)
+        asked = data.draw(st.sampled_from([None, 0, 10, 95]))
+        payload, key, tag = data.draw(PAYLOADS), data.draw(KEYS), data.draw(TAGS)
+        tier = None if kind == "single" else data.draw(TIERS)
+        priority = KINDS[kind].priority if asked is None else asked
+        found = same_as(self.plain, kind, payload, key, KINDS[kind].tier if tier is None else tier)
+        operation = Enqueue(kind=kind, payload=payload, priority=asked, key=key, tag=tag, tier=tier)
+        if found is None:
+            reply = self.stand.write(operation)
+            assert reply.outcome == "created"
+            tier = KINDS[kind].tier if tier is None else tier
+            self.add(reply.id, Job(kind, priority, tag, self.stand.now, payload, key, tier))
+        elif KINDS[kind].unique == "forever":
+            assert self.stand.write(operation) == Enqueued(found, "existing")
+        elif (job := self.plain.jobs[found]).payload != payload:
+            with pytest.raises(KeyInUse):
+                self.stand.write(operation)
+        else:
+            assert self.stand.write(operation) == Enqueued(found, "coalesced")
+            job.priority = min(job.priority, priority)
 
-    def add(self, id: int, kind: str, priority: int, tag: str | None = None) -> None:
-        self.plain.jobs[id] = Job(kind, priority, tag, self.stand.now)
+    def add(self, id: int, job: Job) -> None:
+        self.plain.jobs[id] = job
         self.last_id = id
 
     def claim(self, ready: frozenset[str], *, starts: bool) -> None:
         now = self.stand.now
-        self.plain.wake(now)
-        reply = self.stand.look(*ready, loaded=KINDS)
-        assert (reply.claimed and reply.claimed.job) == self.plain.next_in_line(ready, now)
-        assert reply.next_wake == self.plain.next_wake()
+        wake(self.plain, now)
+        expected = take_next(self.plain, ready, self.shut, self.loaded, now)
+        reply = self.stand.look(
+            *ready, loaded=KINDS, admit=self.admit, order=partial(in_claim_order, loaded=self.loaded)
+        )
+        assert (reply.claimed and reply.claimed.job) == expected
+        assert reply.next_wake == next_wake(self.plain)
+        assert reply.held == self.plain.holds
         if (claimed := reply.claimed) is None:
+            queued = {job.kind for job in self.plain.jobs.values() if job.state == State.QUEUED}
+            assert queued <= {*reply.blocked} | (KINDS.keys() - ready)
             return
+        self.take(claimed)
+        if starts:
+            self.start(self.held[-1])
+
+    def admit(self, in_flight: Sequence[InFlight], held: Mapping[str, str]) -> Asks:
+        """The gates of this moment: some kinds are shut, and some are held."""
+        assert {one.job: one.exclusive for one in in_flight} == {
+            id: job.exclusive for id, job in self.plain.flying().items()
+        }
+        shut = {kind: (Blocked(Gate.POWER, "on battery"),) for kind in self.shut}
+        shut |= {kind: (Blocked(Gate.HELD, why),) for kind, why in held.items()}
+        return lambda head: shut.get(head.kind, ())
+
+    def take(self, claimed: Claimed) -> None:
         job = self.plain.jobs[claimed.job]
-        job.claim(self.stand.run, claimed.fence, now, self.plain.lanes[job.kind])
+        job.claim(self.stand.run, claimed.fence, self.stand.now, self.plain.lanes[job.kind])
         assert (claimed.number, claimed.failures) == (len(job.attempts), job.failures)
         assert (claimed.landed_seq, claimed.landed_rows, claimed.mark) == (job.seq, job.count, job.mark)
         assert (claimed.discards, claimed.awake) == (job.discards, job.awake / MICROS)
         self.held = [*self.held[-11:], Held(claimed, self.stand.run)]
-        if starts:
-            self.start(self.held[-1])
 
     def start(self, held: Held) -> None:
         job = self.plain.jobs[held.claimed.job]
@@ -130,7 +172,7 @@ class Life(Both):
             return
         job.land([(batch.seq, text) for text in texts], mark, batch.done, self.stand.now)
         if texts and lander is write_and_enqueue:
-            self.add(self.last_id + 1, "scan", KINDS["scan"].priority)
+            self.add(self.last_id + 1, Job("scan", KINDS["scan"].priority, None, self.stand.now, "null"))
 
     def batch(self, held: Held, seq: int, texts: list[str], mark: str | None, lander: Any) -> Land:
         claimed = held.claimed
@@ -184,7 +226,7 @@ class Life(Both):
         return replace(operation, run=held.run)
 
     def verdict(self, job: Job, end: str) -> Verdict:
-        """The supervisor's own judgement; nothing defers yet."""
+        """The supervisor's own judgement; what defers is decided before a job starts."""
         if end == "deferred":
             return Verdict(Move.DEFER, "deferred", wake_at=self.stand.now + 300 * MICROS)
         ended = replace(ENDS[end], started=job.state == State.RUNNING)

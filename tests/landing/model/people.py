@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import strategies as st
 
+from landing.enqueue import Register
 from landing.errors import InvalidTransition, StoreError
-from landing.jobs import Register
 from landing.ledger import Report, add_receipt
 from landing.prune import Prune
 from landing.retry import DiscardMissing, KeepRowsRefused, Retry
@@ -15,7 +15,7 @@ from landing.skip import Skip
 from landing.transaction import Transaction
 from policies.job import ENDED, IN_FLIGHT, MICROS, WAITING, Outcome, State
 from tests.landing.model.both import Both
-from tests.landing.model.plain import CAN_DISCARD, KINDS, MODES, RETRIABLE, Job, Lane
+from tests.landing.model.row import CAN_DISCARD, KINDS, MODES, RETRIABLE, Job, Lane
 
 REWRITES = (
     "DELETE FROM laneway_receipts WHERE job_id = ?",
@@ -117,7 +117,7 @@ class People(Both):
         job.events.append("started_over" if waited else "retried")
         if from_start:
             job.mark = job.done = None
-            job.fresh = 0
+            job.fresh = job.awake = 0
             job.discards = job.count > 0 and lane.discards and not keep_rows
 
     def skip(self, id: int) -> None:

@@ -2,12 +2,12 @@
 
 from hypothesis import strategies as st
 
+from landing.claim import Renew
 from landing.clock import ShiftWaits
-from landing.jobs import Renew
 from landing.runs import CloseRun
 from policies.job import MICROS
 from tests.landing.model.both import Both
-from tests.landing.model.plain import LEASE
+from tests.landing.model.row import LEASE
 
 WHAT = st.sampled_from(["wait", "wait", "wait", "set_clock", "renew", "reopen", "die", "stop"])
 

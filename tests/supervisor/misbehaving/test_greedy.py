@@ -117,7 +117,7 @@ def test_a_child_of_many_processes_ends_with_all_of_them(
     if tier == "guardian":
         monkeypatch.setattr("supervisor.run.daemon.cgroup.base", lambda: None)
     end = Meeting(tmp_path, APP).hold(what)
-    end.is_told_as("memory", "process_limit", r"process limit 20 crossed at \d+ processes")
+    end.is_told_as("died", "process_limit", r"process limit 20 crossed at \d+ processes")
     assert 20 < end.kill["memory"]["processes"] <= end.kill["ended"] < 400
 
 

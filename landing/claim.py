@@ -1,111 +1,34 @@
-"""Operations on a job from enqueue to start: register, enqueue, claim, start, renew."""
+"""Operations on a job from claim to start: claim, start, renew (SPEC C79, C83, U15, U27).
+
+wake what is due -> heads in claim order -> a gate blocks its group | held back alone | leased
+"""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from landing.cells import mapping, unreadable, whole
-from landing.errors import StoreError
 from landing.finish import Finish
 from landing.ledger import Report
 from landing.sql import queue as sql
 from landing.transaction import Transaction
-from policies.job import MICROS, Head, Outcome, Priority, State
-from policies.options import Options
+from policies.gates.vocabulary import Blocked
+from policies.job import MICROS, Head, InFlight, Outcome, Priority
 from policies.transitions import Move
-from policies.verdict import Verdict
+from policies.verdict import Admit, Asks, Verdict
 
 LEASE_SECONDS: Final = 60.0
 WAKES: Final = 1000
 """Rows that one claim wakes at most, so that it takes milliseconds however many are due."""
 
+ROUNDS: Final = 100
+"""Times that one claim looks again because it has put a row aside; the next claim goes on."""
+
 NEVER: Final = 100 * 365 * 86_400 * MICROS
 """No row is told to wait so long: one that does has garbage for its wake, and is due."""
 
-
-class UnknownKind(StoreError):
-    """Nobody has declared this kind in this store."""
-
-    code = "unknown_kind"
-
-
-@dataclass(frozen=True, slots=True)
-class Register:
-    """Write down an application's kinds, so that enqueue, show, cancel and retry need no application.
-
-    The kinds in `discards` can remove what they have landed.
-    """
-
-    app: str
-    kinds: Mapping[str, Options]
-    discards: frozenset[str] = frozenset()
-
-    def apply(self, tx: Transaction) -> None:
-        """Insert or update one row a kind; equal rows are left alone."""
-        for kind, options in self.kinds.items():
-            text = json.dumps(asdict(options), separators=(",", ":"))
-            row = {"kind": kind, "app": self.app, "options": text, "now": tx.now}
-            tx.run(sql.REGISTER_KIND, row | {"discards": kind in self.discards})
-
-
-@dataclass(frozen=True, slots=True)
-class Enqueued:
-    """The answer to Enqueue. `outcome` is created (later also existing, coalesced)."""
-
-    id: int
-    outcome: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Enqueue:
-    """Insert one job. `payload` is checked JSON text, `options` the job's own limits by name."""
-
-    kind: str
-    payload: str
-    priority: int | None = None
-    key: str | None = None
-    tag: str | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-    def apply(self, tx: Transaction) -> Enqueued:
-        """Insert the row as queued.
-
-        Raises:
-            UnknownKind: the kind is not declared in this store.
-        """
-        if (declared := tx.one(sql.KIND, (self.kind,))) is None:
-            raise UnknownKind(self.kind, f"unknown kind {self.kind!r}")
-        priority = self.priority
-        if priority is None:
-            priority = whole((mapping(declared["options"]) or {}).get("priority"), Priority.DEFAULT)
-        group = {"kind": self.kind, "priority": priority, "tier": "", "num_ctx": 0}
-        row = tx.one(
-            sql.ENQUEUE,
-            group
-            | {
-                "key": self.key,
-                "tag": self.tag,
-                "state": State.QUEUED,
-                "group": group_id(tx, group),
-                "payload": self.payload,
-                "options": json.dumps(dict(self.options)) if self.options else None,
-                "now": tx.now,
-                "wake_at": None,
-                "watch": None,
-            },
-        )
-        assert row is not None
-        return Enqueued(row["id"], "created")
-
-
-def group_id(tx: Transaction, group: Mapping[str, Any]) -> int:
-    """Return the id of a group, making it when it is new."""
-    if (row := tx.one(sql.GROUP, group)) is None:
-        tx.run(sql.ADD_GROUP, group)
-        row = tx.one(sql.GROUP, group)
-        assert row is not None
-    return int(row["id"])
+EXCLUSIVE: Final = "exclusive"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,15 +56,50 @@ class Claimed:
     digest: bytes
     awake: float
     options: Mapping[str, Any]
+    tier: str = ""
+    window: int = 0
+    priority: int = Priority.DEFAULT
+
+    @property
+    def seen(self) -> InFlight:
+        """Return it as the gates see it."""
+        return InFlight(self.job, self.kind, self.tier, self.window)
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimReply:
-    """What a claim found: a job, and the kind of the best job that no ready child can take."""
+    """What a claim found.
+
+    Attributes:
+        claimed: the job that was taken.
+        wanted: the best job that may start and for which no child is ready.
+        next_wake: when the next waiting row of a loaded kind wakes, microseconds UTC.
+        next_try: when the next of them has waited out its backoff.
+        blocked: by kind, why its queued jobs may not start.
+        held: the kinds that are held, each with the reason that was given.
+    """
 
     claimed: Claimed | None
-    wanted: str | None
+    wanted: Head | None
     next_wake: int | None
+    next_try: int | None = None
+    blocked: Mapping[str, tuple[Blocked, ...]] = field(default_factory=dict)
+    held: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Found:
+    """What one look at the heads has come to so far."""
+
+    claimed: Claimed | None = None
+    wanted: Head | None = None
+    again: bool = False
+    blocked: dict[str, tuple[Blocked, ...]] = field(default_factory=dict)
+
+
+def admit_all(_in_flight: Sequence[InFlight], _held: Mapping[str, str]) -> Asks:
+    """Admit every head: what a claim does where nobody has gates."""
+    return lambda _head: ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,29 +116,72 @@ class Claim:
     ready: frozenset[str]
     loaded: frozenset[str]
     order: Callable[[Iterable[Head], int], list[Head]]
+    admit: Admit = admit_all
 
     def apply(self, tx: Transaction) -> ClaimReply:
-        """Wake what is due, look at the heads of the groups, take the first that fits and can be read."""
+        """Wake what is due, look at the heads of the groups, take the first that may start."""
         more_due = self.wake(tx)
-        while True:
-            ordered = self.order(self.heads(tx), tx.now)
-            fits = next((head for head in ordered if head.kind in self.ready), None)
-            claimed = None if fits is None else self.take_head(tx, fits)
-            if fits is None or claimed is not None:
+        in_flight = self.in_flight(tx)
+        held = {row["kind"]: row["why"] for row in tx.all(sql.HOLDS)}
+        ask = self.admit(in_flight, held)
+        taken = {job.exclusive for job in in_flight if job.exclusive is not None}
+        found = Found(again=True)
+        for _ in range(ROUNDS):
+            if found.claimed is not None or not found.again:
                 break
-        wanted = next((head.kind for head in ordered if head.kind not in self.ready), None)
-        return ClaimReply(claimed, wanted, tx.now if more_due else self.next_wake(tx))
+            found.again, found.wanted = False, None
+            self.look(tx, ask, taken, found)
+        now_again = more_due or (found.again and found.claimed is None)
+        return ClaimReply(
+            found.claimed,
+            found.wanted,
+            tx.now if now_again else self.next_wake(tx),
+            tx.now if now_again else self.next_wake(tx, sql.NEXT_TRY),
+            found.blocked,
+            held,
+        )
+
+    def look(self, tx: Transaction, ask: Asks, taken: set[str], found: Found) -> None:
+        """Go through the heads in order; `found.again` says that rows behind one have become heads.
+
+        Then it stops at once: what was behind that head may go before all others.
+        """
+        for head in self.order(self.heads(tx), tx.now):
+            if blockers := ask(head):
+                found.blocked[head.kind] = blockers
+            elif head.exclusive is not None and head.exclusive in taken:
+                aside = {"key": head.exclusive, "watch": EXCLUSIVE, "most": WAKES}
+                if found.claimed is None and tx.run(sql.HOLD_BACK, aside):
+                    found.again = True
+                    return
+            elif head.kind not in self.ready:
+                found.wanted = found.wanted or head
+            elif found.claimed is None:
+                found.claimed = self.take_head(tx, head)
+                if found.claimed is None:
+                    found.again = True
+                    return
+                if head.exclusive is not None:
+                    taken.add(head.exclusive)
 
     def wake(self, tx: Transaction) -> bool:
         """Queue the rows whose time has come, longest due first; tell whether more may be due."""
         due = tx.run(sql.WAKE_DUE, {"now": tx.now, "most": WAKES})
         lost = tx.run(sql.WAKE_LOST, {"never": tx.now + NEVER, "most": WAKES})
+        tx.run(sql.FREE_EXCLUSIVE)
         return WAKES in {due, lost}
 
-    def next_wake(self, tx: Transaction) -> int | None:
+    def next_wake(self, tx: Transaction, statement: str = sql.NEXT_WAKE) -> int | None:
         """Return when the next waiting row of a loaded kind wakes."""
-        wake = tx.one(sql.NEXT_WAKE, {"kinds": json.dumps(sorted(self.loaded))})
+        wake = tx.one(statement, {"kinds": json.dumps(sorted(self.loaded))})
         return int(wake[0]) if wake and wake[0] is not None else None
+
+    def in_flight(self, tx: Transaction) -> tuple[InFlight, ...]:
+        """Return the jobs in flight; a cell that cannot be read counts as empty."""
+        return tuple(
+            InFlight(row["id"], row["kind"], text(row["tier"]), whole(row["num_ctx"], 0), row["exclusive"])
+            for row in tx.all(sql.GROUPS_IN_FLIGHT)
+        )
 
     def heads(self, tx: Transaction) -> list[Head]:
         """Return the heads of the groups that can run here; unreadable sort keys count as the defaults."""
@@ -190,6 +191,9 @@ class Claim:
                 row["kind"],
                 whole(row["priority"], Priority.DEFAULT),
                 whole(row["waiting_since"], tx.now),
+                text(row["tier"]),
+                whole(row["num_ctx"], 0),
+                row["exclusive"],
             )
             for row in tx.all(sql.HEADS)
             if row["kind"] in self.loaded
@@ -223,6 +227,9 @@ class Claim:
             digest=row["digest"],
             awake=max(0, whole(row["awake"], 0)) / MICROS,
             options=mapping(row["options"]) or {},
+            tier=text(row["tier"]),
+            window=whole(row["num_ctx"], 0),
+            priority=whole(row["priority"], Priority.DEFAULT),
         )
 
     def fail_unreadable(self, tx: Transaction, job: int, attempt: int, cell: str) -> None:
@@ -245,6 +252,11 @@ class Claim:
                 error={"type": "", "message": text, "traceback": ""},
             ),
         ).apply(tx)
+
+
+def text(cell: Any) -> str:
+    """Return the text of a cell, "" for anything else."""
+    return cell if isinstance(cell, str) else ""
 
 
 def lease_end(now: int) -> int:
@@ -273,3 +285,12 @@ class Renew:
     def apply(self, tx: Transaction) -> int:
         """Return how many leases were renewed."""
         return tx.run(sql.RENEW, {"run": self.run, "lease": lease_end(tx.now)})
+
+
+@dataclass(frozen=True, slots=True)
+class Revive:
+    """Put every deferred job back in line: what there is room for has changed (SPEC U29)."""
+
+    def apply(self, tx: Transaction) -> int:
+        """Return how many there were."""
+        return tx.run(sql.REVIVE)

@@ -1,0 +1,22 @@
+-- What makes a job the same as another (a digest, by the kind's `unique`), and what it may not run beside.
+ALTER TABLE laneway_jobs ADD COLUMN identity TEXT;
+ALTER TABLE laneway_jobs ADD COLUMN exclusive TEXT;
+CREATE INDEX laneway_jobs_identities ON laneway_jobs (identity, state) WHERE identity IS NOT NULL;
+CREATE INDEX laneway_jobs_exclusive ON laneway_jobs (exclusive, state) WHERE exclusive IS NOT NULL;
+
+-- Who waits for the same is in claim order.
+DROP INDEX laneway_jobs_watches;
+CREATE INDEX laneway_jobs_watches ON laneway_jobs (watch, watch_key, priority, waiting_since, id)
+  WHERE watch IS NOT NULL;
+
+-- Kinds that are to wait until somebody says otherwise.
+CREATE TABLE laneway_holds (
+  kind TEXT PRIMARY KEY,
+  why TEXT NOT NULL,
+  since INTEGER NOT NULL
+) WITHOUT ROWID;
+
+-- What a run can run, how many at once, and how its gates and models stand.
+ALTER TABLE laneway_runs ADD COLUMN kinds TEXT;
+ALTER TABLE laneway_runs ADD COLUMN slots INTEGER;
+ALTER TABLE laneway_runs ADD COLUMN told TEXT;

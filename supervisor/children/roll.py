@@ -1,0 +1,60 @@
+"""The roll of the children, and of the threads that stand in for some: who is there, who finds room.
+
+A thread takes no room from a child, and a profile has one.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from ipc.child import Keeping
+from supervisor.application import Profile
+from supervisor.children.worker import Stage, Worker
+
+SLOW_START: Final = 30.0
+"""Seconds of importing the application after which a person should hear of it."""
+
+
+class Roll:
+    """All that are not over with. Args: `limit` of children; `monotonic` in seconds."""
+
+    def __init__(self, limit: int, monotonic: Callable[[], float]) -> None:
+        self._limit = limit
+        self._monotonic = monotonic
+        self.workers: list[Worker] = []
+
+    def ready(self) -> set[Profile]:
+        """Return the profiles that have a child ready for work."""
+        return {worker.profile for worker in self.workers if worker.is_ready}
+
+    def ready_for(self, profile: Profile) -> list[Worker]:
+        """Return the children that are ready and of `profile`."""
+        return [one for one in self.workers if one.is_ready and one.profile == profile]
+
+    def coming(self, profile: Profile) -> int:
+        """Return how many of `profile` are ready, or will be."""
+        stages = (Stage.STARTING, Stage.READY)
+        return sum(one.stage in stages and one.profile == profile for one in self.workers)
+
+    def room(self, profile: Profile) -> int:
+        """Return how many more of `profile` may be started."""
+        if profile.thread:
+            return 1 - sum(one.profile == profile for one in self.workers)
+        return self._limit - sum(not one.profile.thread for one in self.workers)
+
+    def to_replace(self, profile: Profile) -> Worker | None:
+        """Return an idle child that one of `profile` may take the place of."""
+        if profile.thread or self.coming(profile):
+            return None
+        idle = (one for one in self.workers if one.stage is Stage.READY and not one.profile.thread)
+        return next(idle, None)
+
+    def kept_by(self, keeper: Keeping) -> Worker | None:
+        """Return whom a keeper keeps."""
+        return next((one for one in self.workers if one.child.keeper is keeper), None)
+
+    def slow_starts(self) -> Iterator[Profile]:
+        """Yield the profiles of children that have been starting for a long time."""
+        late = self._monotonic() - SLOW_START
+        for worker in self.workers:
+            if worker.stage is Stage.STARTING and worker.started_at < late:
+                yield worker.profile

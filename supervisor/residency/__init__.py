@@ -1,0 +1,1 @@
+"""Models in memory: `loader` and `ollama` know who holds them, `books` compares, asks and counts."""

@@ -1,0 +1,218 @@
+"""What holds jobs back in one run: it knows the readings, asks the gates, and tells whoever looks.
+
+probes --> readings --> Admission (a claim asks it)
+                   `--> yields (a job in flight whose gate has closed) --> told in the run's row
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
+from functools import partial
+from typing import Any, Final
+
+from landing.claim import ClaimReply
+from landing.lander import Lander
+from landing.runs import Tell
+from policies.admission import NO_TIER, Admission, depends_on, rule_of
+from policies.gates.presence import is_present
+from policies.gates.quiet import is_within
+from policies.gates.union import should_yield, total_hold
+from policies.gates.vocabulary import Blocked, Gate, Limits
+from policies.job import InFlight
+from policies.priority import in_claim_order
+from policies.readings import NO_PROBE, Power, Readings
+from supervisor import sensors
+from supervisor.application import LoadedKind
+from supervisor.attempt.conversation import World
+from supervisor.probes.watch import Post, Probe, Watch
+from supervisor.settings.gates import Scheduling
+
+TELL_SECONDS: Final = 30.0
+"""Figures alone are told so often at most, and only while somebody waits: each telling flushes the disk.
+
+What opens or closes is told at once.
+"""
+
+
+class Gatekeeper:
+    """Loop thread only.
+
+    Attributes:
+        listener: called when a gate may have opened.
+        promised: returns the bytes that running jobs were granted and do not hold yet.
+        refused: by tier, why its model cannot be loaded for now.
+        yielding: the jobs that were asked for their slot, each with the reason.
+        models: returns how the books of models stand, None where there are none.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        kinds: Mapping[str, LoadedKind],
+        scheduling: Scheduling,
+        probes: Mapping[str, Probe],
+        lander: Lander,
+        post: Post,
+    ) -> None:
+        self._world = world
+        self._kinds = {name: loaded.options for name, loaded in kinds.items()}
+        self._scheduling = scheduling
+        self._lander = lander
+        self._watch = Watch(probes, post, self._news, scheduling.limits.presence or 1.0)
+        self._wanted = depends_on(self._kinds, scheduling.tiers) | floor_needs(scheduling.limits)
+        self._watch.want(self._wanted)
+        self._held: Mapping[str, str] = {}
+        self._blocked: Mapping[str, tuple[Blocked, ...]] = {}
+        self._quiet = self._is_quiet()
+        self._told: dict[str, Any] = {}
+        self._told_at = world.monotonic() - TELL_SECONDS
+        self.listener: Callable[[], None] = lambda: None
+        self.promised: Callable[[], int] = lambda: 0
+        self.refused: dict[str, str] = {}
+        self.yielding: dict[int, str] = {}
+        self.models: Callable[[], Mapping[str, Any] | None] = lambda: None
+
+    @property
+    def readings(self) -> Readings:
+        """Return what is known of the machine now."""
+        return self._watch.readings
+
+    @property
+    def settled(self) -> bool:
+        """Tell whether every reading that a gate goes by has been taken once, or tried."""
+        return all(getattr(self.readings, name).source != NO_PROBE for name in self._wanted)
+
+    def order(self, loaded: tuple[str, int] | None) -> Any:
+        """Return what puts heads into claim order, given what is loaded."""
+        return partial(in_claim_order, loaded=loaded, aging=self._scheduling.aging)
+
+    def admission(self) -> Admission:
+        """Return what a claim made now asks about each head."""
+        return Admission(
+            kinds=self._kinds,
+            tiers=self._scheduling.tiers,
+            limits=self._scheduling.limits,
+            readings=self.readings,
+            minute=sensors.local_minute(),
+            promised=self.promised(),
+            refused=dict(self.refused),
+        )
+
+    def total_hold(self) -> Blocked | None:
+        """Say why nothing at all may start now."""
+        return total_hold(self.admission().world((), self._held))
+
+    def to_yield(self, in_flight: Iterable[InFlight]) -> dict[int, Blocked]:
+        """Return which jobs in flight should give their slot back, and why."""
+        admission, jobs = self.admission(), tuple(in_flight)
+        world, found = admission.world(jobs, self._held), {}
+        for job in jobs:
+            tier = self._scheduling.tiers.get(job.tier, NO_TIER)
+            if (why := should_yield(rule_of(job.kind, self._kinds[job.kind], tier), world)) is not None:
+                found[job.job] = why
+        return found
+
+    def grant(self, job: InFlight) -> int:
+        """Return the bytes that a job was let in for, 0 where nobody asked."""
+        tier = self._scheduling.tiers.get(job.tier, NO_TIER)
+        return rule_of(job.kind, self._kinds[job.kind], tier).memory
+
+    def note(self, reply: ClaimReply) -> None:
+        """Keep what a claim found held back."""
+        self._held, self._blocked = reply.held, reply.blocked
+
+    def turn(self, now: float) -> None:
+        """Ask the probes that are due; notice that quiet hours began or ended; tell what has changed."""
+        self._watch.turn(now)
+        if self._scheduling.limits.quiet and (quiet := self._is_quiet()) != self._quiet:
+            self._quiet = quiet
+            self.listener()
+        self._tell(now)
+
+    def next_due(self) -> float:
+        """Return when `turn` has something to do, monotonic."""
+        return self._watch.next_due()
+
+    def close(self) -> None:
+        """Ask nothing more."""
+        self._watch.close()
+
+    def facts(self) -> dict[str, Any]:
+        """Return how the gates stand, as JSON values."""
+        return {
+            "gates": list(states(self.readings, self._scheduling.limits, self._wanted, quiet=self._quiet)),
+            "blocked": {kind: [asdict(one) for one in why] for kind, why in self._blocked.items()},
+            "yielding": {str(job): why for job, why in self.yielding.items()},
+            "models": self.models(),
+            "total": None if (hold := self.total_hold()) is None else asdict(hold),
+        }
+
+    def _tell(self, now: float) -> None:
+        """Write the facts down where they differ: at once what opened or closed, figures now and then."""
+        facts = self.facts()
+        stale = bool(self._blocked) and now >= self._told_at + TELL_SECONDS
+        if facts == self._told or (shape(facts) == shape(self._told) and not stale):
+            return
+        self._told, self._told_at = facts, now
+        self._lander.submit(Tell(self._world.run, facts), lambda _reply: None)
+
+    def _news(self, _readings: Readings) -> None:
+        self.listener()
+
+    def _is_quiet(self) -> bool:
+        minute = sensors.local_minute()
+        return any(is_within(minute, start, end) for start, end in self._scheduling.limits.quiet)
+
+
+def floor_needs(limits: Limits) -> frozenset[str]:
+    """Return the readings that the power floor goes by: it holds for every kind."""
+    return frozenset({Gate.POWER.value} if limits.power and limits.power_floor else ())
+
+
+def states(
+    readings: Readings, limits: Limits, wanted: frozenset[str], *, quiet: bool
+) -> Iterable[dict[str, Any]]:
+    """Yield each gate that something goes by: its name, whether it is closed, its reading, who said so."""
+    if Gate.POWER in wanted:
+        power = readings.power
+        yield {
+            "gate": Gate.POWER,
+            "closed": limits.power and power.state is not Power.MAINS,
+            "state": power.state,
+            "percent": power.percent,
+            "source": power.source,
+        }
+    if Gate.PRESENCE in wanted:
+        idle = readings.presence.idle_s
+        yield {
+            "gate": Gate.PRESENCE,
+            "closed": is_present(readings.presence, limits),
+            "state": "unknown"
+            if idle is None
+            else "present"
+            if is_present(readings.presence, limits)
+            else "away",
+            "idle_s": None if idle is None or idle == float("inf") else round(idle),
+            "source": readings.presence.source,
+        }
+    if Gate.MEMORY in wanted:
+        memory = readings.memory
+        yield {
+            "gate": Gate.MEMORY,
+            "closed": False,
+            "available": memory.available,
+            "total": memory.total,
+            "pressure": memory.pressure,
+            "source": memory.source,
+        }
+    if limits.quiet:
+        yield {"gate": Gate.QUIET, "closed": quiet}
+
+
+def shape(facts: Mapping[str, Any]) -> Any:
+    """Return what of the facts is no figure: which gates are closed, and who is blocked by what."""
+    return (
+        [(gate["gate"], gate["closed"], gate.get("state")) for gate in facts.get("gates", ())],
+        {kind: [one["gate"] for one in why] for kind, why in facts.get("blocked", {}).items()},
+        bool(facts.get("total")),
+        facts.get("yielding"),
+    )
