@@ -2,11 +2,20 @@
 
 import sys
 
-from benchmarks import enqueue, growth, kill, land, memory, spawn, wal
+from benchmarks import claims, enqueue, growth, idle, kill, land, latency, look, memory, spawn, wal
 
 BENCHMARKS = {"land": land.run, "memory": memory.run, "kill": kill.run, "spawn": spawn.run}
-SIZED = {"growth": growth.run, "wal": wal.run, "enqueue": enqueue.run}
-"""Take a number: of jobs, of seconds that a reader holds its snapshot, of jobs for each process."""
+SIZED = {
+    "growth": growth.run,
+    "wal": wal.run,
+    "enqueue": enqueue.run,
+    "claims": claims.run,
+    "latency": latency.run,
+    "idle": idle.run,
+    "look": look.run,
+}
+"""Take a number: of jobs, of seconds that a reader holds its snapshot, of jobs for each process, of jobs
+in the deepest store, of jobs, of seconds, of jobs."""
 
 
 def main(words: list[str]) -> int:

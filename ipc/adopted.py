@@ -7,16 +7,22 @@ The supervisor has children of other kinds, too: its guardians, and whatever a l
 are neither signalled nor waited for. An environment can be emptied, a session left, and neither is to
 be seen of the dead; what cannot be undone is the place in the queue of the out-of-memory killer, which
 every descendant of a guardian has from its birth.
+
+SIGKILL waits where a guardian is frozen, or hangs in the kernel, and what it keeps would run on: that is
+ended without it, found by its ancestors and killed through a handle that can mean no other.
 """
 
 import os
+import signal
 from collections.abc import Set
 
 from ipc.guardian import birth, cgroup, meter, sweep
-from ipc.leftovers import environ_of, marker_entry
+from ipc.leftovers import environ_of, is_alive, marker_entry
 
-SESSION = 3
-"""The field of /proc/PID/stat, counted after the name, that holds the session."""
+PARENT, SESSION = 1, 3
+"""The fields of /proc/PID/stat, counted after the name."""
+LOOKS = 20
+"""Looks in which there may be somebody new below a guardian, who was forked meanwhile."""
 
 
 class Orphanage:
@@ -72,5 +78,74 @@ def oom_score_of(pid: int) -> bytes:
 
 def session_of(pid: int) -> int:
     """Return the session that a process belongs to, also a dead one that is not reaped; 0 for none."""
+    return field_of(pid, SESSION)
+
+
+# --- below a guardian that does not end
+
+
+def end_below(guardian: int, group: str) -> set[int]:
+    """SIGKILL every process below a guardian, and in the control group `group` ("" for none).
+
+    Returns:
+        The process ids of those that were alive: they may take a while to end.
+
+    Raises:
+        OSError: there is no descriptor or no memory for a look.
+    """
+    killed = set(alive_below(guardian))
+    if group:
+        cgroup.kill(group)
+    new = killed
+    for _ in range(LOOKS):
+        for pid in new:
+            kill_if_below(pid, guardian)
+        if not (new := set(alive_below(guardian)) - killed):
+            break
+        killed |= new
+    return killed
+
+
+def alive_below(guardian: int) -> list[int]:
+    """Return the processes below a guardian that have not ended; a zombie waits there for it.
+
+    Raises:
+        OSError: as `end_below`.
+    """
+    return [pid for pid in meter.descendants(guardian) if is_alive(pid)]
+
+
+def kill_if_below(pid: int, guardian: int) -> None:
+    """SIGKILL a process through a handle, opened before the look that counts: it can mean no other."""
+    try:
+        handle = os.pidfd_open(pid)
+    except OSError:
+        return
+    try:
+        if is_below(pid, guardian):
+            signal.pidfd_send_signal(handle, signal.SIGKILL)
+    except OSError:  # it has gone, or it has another user's rights: then it will be said to survive
+        pass
+    finally:
+        os.close(handle)
+
+
+def is_below(pid: int, guardian: int) -> bool:
+    """Tell whether a process descends from a guardian, as the parents stand now."""
+    seen = {pid}
+    while (pid := parent_of(pid)) not in seen:
+        if pid == guardian:
+            return True
+        seen.add(pid)
+    return False
+
+
+def parent_of(pid: int) -> int:
+    """Return the parent of a process, 0 where there is none to be seen."""
+    return field_of(pid, PARENT)
+
+
+def field_of(pid: int, field: int) -> int:
+    """Return a number of /proc/PID/stat, 0 of a process that is gone."""
     fields = meter.read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
-    return int(fields[SESSION]) if len(fields) > SESSION else 0
+    return int(fields[field]) if len(fields) > field else 0

@@ -119,6 +119,7 @@ class Keeper:
                 cwd="/",
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,  # one that cannot be ended must not keep our caller's pipe open
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,
             )

@@ -72,7 +72,7 @@ class ClaimReply:
 
     Attributes:
         claimed: the job that was taken.
-        wanted: the best job that may start and for which no child is ready.
+        wanted: of each kind for which no child is ready the best job that may start, in claim order.
         next_wake: when the next waiting row of a loaded kind wakes, microseconds UTC.
         next_try: when the next of them has waited out its backoff.
         blocked: by kind, why its queued jobs may not start.
@@ -80,7 +80,7 @@ class ClaimReply:
     """
 
     claimed: Claimed | None
-    wanted: Head | None
+    wanted: tuple[Head, ...]
     next_wake: int | None
     next_try: int | None = None
     blocked: Mapping[str, tuple[Blocked, ...]] = field(default_factory=dict)
@@ -92,7 +92,7 @@ class Found:
     """What one look at the heads has come to so far."""
 
     claimed: Claimed | None = None
-    wanted: Head | None = None
+    wanted: dict[str, Head] = field(default_factory=dict)
     again: bool = False
     blocked: dict[str, tuple[Blocked, ...]] = field(default_factory=dict)
 
@@ -129,12 +129,12 @@ class Claim:
         for _ in range(ROUNDS):
             if found.claimed is not None or not found.again:
                 break
-            found.again, found.wanted = False, None
+            found.again, found.wanted = False, {}
             self.look(tx, ask, taken, found)
         now_again = more_due or (found.again and found.claimed is None)
         return ClaimReply(
             found.claimed,
-            found.wanted,
+            tuple(found.wanted.values()),
             tx.now if now_again else self.next_wake(tx),
             tx.now if now_again else self.next_wake(tx, sql.NEXT_TRY),
             found.blocked,
@@ -155,7 +155,7 @@ class Claim:
                     found.again = True
                     return
             elif head.kind not in self.ready:
-                found.wanted = found.wanted or head
+                found.wanted.setdefault(head.kind, head)
             elif found.claimed is None:
                 found.claimed = self.take_head(tx, head)
                 if found.claimed is None:

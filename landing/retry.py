@@ -103,9 +103,9 @@ class Retry:
             raise KeepRowsRefused(str(self.job), text)
         if landed and not (self.keep_rows or restarts or has_discard):
             text = (
-                f"job #{self.job} has rows that landed ({landed:,}), and lane {kind!r} has no discard to remove"
-                " them; give the lane one (@lane.discard), then start laneway run once (an idle one will"
-                " do), or pass --app; or keep the rows with --keep-rows"
+                f"job #{self.job} has rows that landed ({landed:,}), and lane {kind!r} has no discard to"
+                " remove them; give the lane one (@lane.discard), then start laneway run once (an idle one"
+                " will do), or pass --app; or keep the rows with --keep-rows"
             )
             raise DiscardMissing(str(self.job), text)
         return landed != 0 and has_discard and not self.keep_rows

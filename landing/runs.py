@@ -94,13 +94,17 @@ def dead_markers(db: sqlite3.Connection) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class CloseRun:
-    """End a run cleanly: nothing of it is in flight any more."""
+    """End a run cleanly: nothing of it is in flight any more.
+
+    `survived` says that processes of it may be alive: the next start looks for its marker all the same.
+    """
 
     run: int
+    survived: bool = False
 
     def apply(self, tx: Transaction) -> None:
         """Stamp it."""
-        tx.run(sql.CLOSE_RUN, {"run": self.run, "now": tx.now})
+        tx.run(sql.CLOSE_RUN, {"run": self.run, "now": tx.now, "clean": 3 if self.survived else 1})
 
 
 @dataclass(frozen=True, slots=True)

@@ -189,8 +189,18 @@ def held(db: sqlite3.Connection, run: Mapping[str, Any]) -> list[dict[str, Any]]
 
 
 def in_flight(db: sqlite3.Connection) -> list[dict[str, Any]]:
-    """Return at most 64 leased or running jobs."""
-    return rows(db, sql.IN_FLIGHT_JOBS)
+    """Return at most 64 leased or running jobs, with their limits: their own over those of their kind.
+
+    `landed_before` is the number of the last batch that had landed when the attempt began, or None.
+    """
+    return [
+        row
+        | {
+            "options": (mapping(row.pop("kind_options")) or {}) | (mapping(row["options"]) or {}),
+            "landed_before": row["landed_before"] if is_whole(row["landed_before"]) else None,
+        }
+        for row in rows(db, sql.IN_FLIGHT_JOBS)
+    ]
 
 
 def waiting(db: sqlite3.Connection) -> list[dict[str, Any]]:
@@ -203,6 +213,28 @@ def pending(db: sqlite3.Connection) -> list[dict[str, Any]]:
     return rows(db, sql.PENDING)
 
 
+def deferred(db: sqlite3.Connection) -> list[dict[str, Any]]:
+    """Return deferred jobs like pending ones."""
+    return rows(db, sql.DEFERRED)
+
+
+def exclusive(db: sqlite3.Connection) -> dict[str, int]:
+    """Return by kind whom its jobs wait for that may not run beside another, of one key each."""
+    found = rows(db, sql.EXCLUSIVE) if version(db) > 3 else []
+    return {row["kind"]: row["before"] for row in found if is_whole(row["before"])}
+
+
+def holds(db: sqlite3.Connection) -> dict[str, str]:
+    """Return the kinds that are held, each with the reason that was given; before schema 4 none is."""
+    found = rows(db, sql.HELD_KINDS) if version(db) > 3 else []
+    return {row["kind"]: row["why"] if isinstance(row["why"], str) else "" for row in found}
+
+
+def next_wake(db: sqlite3.Connection) -> dict[str, Any] | None:
+    """Return the waiting job whose time comes first, None where none waits for a time."""
+    return next(iter(rows(db, sql.NEXT_WAKE)), None)
+
+
 def ended_since(db: sqlite3.Connection, since: int) -> dict[str, int]:
     """Return how many attempts ended since `since` (microseconds UTC) by outcome; counts to 10,000."""
     found = rows(db, sql.ENDED_SINCE, {"since": since})
@@ -210,7 +242,7 @@ def ended_since(db: sqlite3.Connection, since: int) -> dict[str, int]:
 
 
 def survivors(db: sqlite3.Connection, since: int) -> list[dict[str, Any]]:
-    """Return the jobs (`id`) that a process or thread outlived, with the `kill`, since `since` (microseconds UTC).
+    """Return the jobs (`id`) that a process or thread outlived, and the `kill`, since `since` (micros UTC).
 
     Newest first, at most 20, of the last 1,000 attempts that ended.
     """

@@ -12,7 +12,7 @@ from policies.gates.vocabulary import CHOSEN, Blocked, Gate, Limits, Rule, World
 from policies.job import Head, InFlight, OnGate
 from policies.options import Options
 from policies.readings import Readings
-from policies.routing import Tier
+from policies.routing import LoaderName, Tier
 from policies.verdict import Asks
 
 NO_TIER: Final = Tier("")
@@ -81,7 +81,8 @@ def rule_of(kind: str, options: Options, tier: Tier) -> Rule:
     A kind that lists no gates has those of its tier: all of them where it is heavy; where it is not, a
     job that may take much memory still starts only where that is free.
     """
-    needs = max(options.memory_limit, tier.memory)
+    # Who keeps models elsewhere, or warm, goes by the ceiling: what is loaded already needs no free memory.
+    needs = max(options.memory_limit, tier.memory if tier.loader == LoaderName.NONE else 0)
     if options.gates is not None:
         gates = frozenset(Gate(name) for name in options.gates)
     elif tier.heavy:

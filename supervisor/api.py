@@ -21,6 +21,7 @@ Row = TypeVar("Row")
 Row_co = TypeVar("Row_co", covariant=True)
 In = TypeVar("In")
 In_co = TypeVar("In_co", covariant=True)
+Kept = TypeVar("Kept")
 
 
 class Job(Protocol[In_co]):
@@ -54,6 +55,9 @@ class Context(Protocol):
 
     @property
     def log(self) -> Log: ...
+
+    def use(self, load: Callable[[], Kept]) -> Kept:
+        """Return what `load()`, a function of a module, made when this child first asked for it."""
 
     def checkpoint(self, mark: str) -> None:
         """Say that everything yielded so far is complete up to `mark` (at most 16 KiB of text)."""

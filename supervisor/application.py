@@ -16,13 +16,13 @@ from ipc.sources import folders_of, note
 from landing.enqueue import Register
 from policies.job import Mode
 from policies.options import Options, Spawn
-from policies.routing import LoaderName
 from supervisor import machine, sensors
 from supervisor.api import App, Lane, Read
 from supervisor.errors import ApplicationRefused
 from supervisor.inproc.handlers import lane_of
 from supervisor.inproc.modes import Choice, choice
 from supervisor.settings.values import Settings, options_for
+from supervisor.tiers import kept_model, routed, untiered
 from supervisor.told.spelling import did_you_mean
 
 BUILT_IN: Final = "supervisor.lanes:app"
@@ -201,6 +201,7 @@ def checked(apps: tuple[LoadedApp, ...], settings: Settings) -> Application:
                 kinds[kind] = loaded_kind(loaded, lane, lane.land, settings)
     complaints += unshielded(kinds)
     complaints += unkept(kinds)
+    complaints += untiered({kind: one.options for kind, one in kinds.items()}, settings)
     if complaints:
         raise ApplicationRefused(complaints)
     return Application(apps, kinds)
@@ -227,7 +228,7 @@ def loaded_kind(loaded: LoadedApp, lane: Lane[Any, Any], lander: Lander, setting
     """Give a lane its limits and the profile of the children that may run it."""
     handler = loaded.app.handlers.get(lane.kind)
     chosen = choice(handler or lane, settings)
-    options = replace(options_for(lane, settings), mode=chosen.mode)
+    options = routed(lane, replace(options_for(lane, settings), mode=chosen.mode), settings)
     if chosen.mode is Mode.INPROC:
         profile = Profile((loaded.spec,), thread=HANDLERS if handler else LANES)
     else:
@@ -266,12 +267,6 @@ def unkept(kinds: Mapping[str, LoadedKind]) -> Iterator[str]:
                 f"kind {kind!r} has {' and '.join(wanted)}, which only a process can have, and mode inproc"
                 f" from the {one.choice.why}; choose one"
             )
-
-
-def kept_model(options: Options, settings: Settings) -> str:
-    """Return the model that the kind's children keep, "" where they keep none."""
-    tier = settings.scheduling.tiers.get(options.tier)
-    return tier.model or "" if tier is not None and tier.loader == LoaderName.CHILD else ""
 
 
 def profile_for(spec: str, options: Options, model: str) -> Profile:

@@ -3,7 +3,7 @@
 from _thread import get_ident
 from collections.abc import Callable
 from math import inf
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from msgspec import Raw, Struct
 from msgspec.msgpack import Decoder
@@ -21,6 +21,10 @@ READ_LIMIT: Final = 4 << 20
 COUNT_LIMIT: Final = 2**63 - 1
 
 decoder: Final = Decoder()
+
+Kept = TypeVar("Kept")
+in_use: Final[dict[Callable[[], Any], Any]] = {}
+"""What this child keeps from one job to the next, by what loaded it."""
 
 
 class ReadFailed(Exception):
@@ -70,6 +74,21 @@ class Context:
         if (size := len(text.encode())) > MARK_LIMIT:
             raise ValueError(f"a mark of {size} bytes; {MARK_LIMIT} are allowed")
         self._cutter.checkpoint(text)
+
+    def use(self, load: Callable[[], Kept]) -> Kept:
+        """Return what `load()` made when this child first asked for it, as a model that is slow to load.
+
+        A child that runs several jobs (`jobs_per_child`) keeps it between them. What `load` raises is raised
+        here, and the next call tries again.
+
+        Args:
+            load: a function of a module; by it the thing is known, so a lambda would be loaded each time.
+        """
+        self._check_thread("use")
+        if load not in in_use:
+            in_use[load] = load()
+        kept: Kept = in_use[load]
+        return kept
 
     def read(self, query: Any, /, **args: Any) -> Any:
         """Run a registered read in the supervisor and return its answer; it sees landed rows only.

@@ -2,12 +2,13 @@
 
     guardian  --- one byte, with channel, output and stacks --->  template
     template  --fork--> go-between --fork--> copy       the go-between tells the copy's number, and leaves
-    guardian  <-- "pid N" --- template --- goes ahead --------->  copy, which serves its job
+    guardian  <-- "up", then "pid N" --- template --- goes ahead --->  copy, which serves its job
 
 The copy's parent is then the guardian, which watches, kills and reaps it as if it had started it. A
 process that holds what copies must not share cannot be copied: it says so and does the work itself.
 """
 
+import atexit
 import gc
 import os
 import sys
@@ -26,6 +27,10 @@ SPACE: Final = CMSG_SPACE(DESCRIPTORS * array("i").itemsize)
 LINE: Final = 1000
 SEEDS: Final = ("numpy.random", "torch")
 """Modules whose `seed()` gives them new random numbers; Python's own sees to itself."""
+LIBRARIES: Final = (("logging", "shutdown"), ("multiprocessing.util", "_exit_function"))
+"""What the standard library registers for the exit when it is imported."""
+KEPT: Final[list[object]] = []
+"""Objects of the template in a copy, which would let go of what they own if they were collected."""
 
 
 class Place:
@@ -67,6 +72,7 @@ def stay(control: int, place: Place) -> bool:
     """
     guardian = socket(AF_UNIX, SOCK_STREAM, 0, control)
     os.set_inheritable(control, False)
+    guardian.sendall(b"up\n")  # what takes long from now on is no import
     null = os.open(os.devnull, os.O_RDWR)
     gc.collect()
     gc.freeze()  # what the copies share must not be written to by their collectors
@@ -235,10 +241,22 @@ def has_children() -> bool:
 
 
 def leave_to_template() -> None:
-    """Have what an object of the template owns, a temporary folder say, not removed by a copy's exit."""
+    """Have what was registered for the exit before the copy was made run by the template alone.
+
+    A temporary folder, say, is removed when the template leaves. Libraries that see at the exit to what
+    was done since are registered anew, and what the template's objects own stays theirs, also when
+    nobody here refers to them any more.
+    """
     finalize = getattr(sys.modules.get("weakref"), "finalize", None)
     for finalizer in list(getattr(finalize, "_registry", ())):
         finalizer.atexit = False
+        KEPT.append(finalizer.peek())
+    if finalize is not None:
+        finalize._registered_with_atexit = False  # noqa: SLF001 - it registers itself once, and is forgotten now
+    atexit._clear()  # noqa: SLF001 - as multiprocessing does in its children
+    for module, name in LIBRARIES:
+        if (leave := getattr(sys.modules.get(module), name, None)) is not None:
+            atexit.register(leave)
 
 
 def reseed() -> None:

@@ -13,7 +13,7 @@ import signal
 from contextlib import suppress
 from time import monotonic
 
-from ipc.guardian import birth, cgroup, meter, sweep
+from ipc.guardian import birth, cgroup, meter, parting, sweep
 from ipc.guardian.lifeline import Lifeline
 from ipc.guardian.nursery import Nursery, signal_child
 from ipc.guardian.orders import (
@@ -37,14 +37,14 @@ from ipc.guardian.orders import (
 
 METER_PAUSE = 0.1
 """Seconds between two looks at a tree that has a limit."""
+THOROUGH = 5
+"""One look in so many is at what descriptors hold as well, whatever the rest."""
 METER_SHARE = 10
 """A look that takes long, at many processes or much memory, is followed by a pause so many times as long."""
 TELL_PAUSE = 0.5
 """Seconds of sweeping in vain after which the supervisor hears who is left; then as often again."""
 MOST_TOLD = 100
 """Process ids in one line about who is left."""
-GIVE_UP = 5.0
-"""Seconds in which nothing has ended, after which a sweep that nobody waits for any more is given up."""
 FAREWELL = 0.25
 """Seconds in which a template that is let go may remove what it made while importing."""
 
@@ -69,6 +69,7 @@ class Guardian:
         self._group = ""
         self._limits = (0, 0)
         self._measure_at = 0.0
+        self._looks = 0
         self._sweep: sweep.Sweep | None = None
         self._told_at = 0.0
 
@@ -187,7 +188,9 @@ class Guardian:
         began = monotonic()
         if began < self._measure_at:
             return self._measure_at - began
-        found = meter.measure(os.getpid(), frozenset({self._nursery.template_pid}), *self._limits)
+        self._looks += 1
+        beside, is_thorough = frozenset({self._nursery.template_pid}), self._looks % THOROUGH == 0
+        found = meter.measure(os.getpid(), beside, *self._limits, thorough=is_thorough)
         if found is None:
             took = monotonic() - began
             pause = max(METER_PAUSE, METER_SHARE * took)
@@ -270,7 +273,7 @@ class Guardian:
         for pid in (self._ward, self._nursery.starting):
             if pid:
                 sweep.kill_group(pid)
-        self._sweep_all(kept=leaves)
+        parting.end_all(kept=leaves)
         self._nursery.give_up()
         if leaves:
             self._part_from(leaves)
@@ -285,12 +288,4 @@ class Guardian:
         while not sweep.is_dead(template) and (left := until - monotonic()) > 0:
             ends.poll(left * 1000)
             self._empty_wakes()
-        sweep.kill_group(template)
-        self._sweep_all(kept=0)
-
-    def _sweep_all(self, kept: int) -> None:
-        sweeping, reaped, until = sweep.Sweep(kept, ward=0), 0, monotonic() + GIVE_UP
-        while (pause := sweeping.pass_once()) is not None and monotonic() < until:
-            if sweeping.reaped > reaped:
-                reaped, until = sweeping.reaped, monotonic() + GIVE_UP
-            select.poll().poll(pause * 1000)
+        parting.end(template)

@@ -1,5 +1,8 @@
 """The tree below a process, and the memory that it holds, from /proc; where there is none, nothing is seen.
 
+    resident, for each process --over the limit--> proportional, once for each memory --over--> crossed
+    files in memory, once for each ---------------'
+
 A look is not a snapshot: processes come and go while it is taken. Who is gone counts for nothing, and who
 was missed (its parent ended at that moment) is seen by the next look.
 """
@@ -7,7 +10,7 @@ was missed (its parent ended at that moment) is seen by the next look.
 import os
 import sys
 from errno import ENOSYS, ESRCH
-from itertools import islice
+from itertools import islice, pairwise
 
 MOST = 10_000
 """Processes, or descriptors of one, at which a look ends: a bomb gets no more of its watcher's time."""
@@ -18,7 +21,6 @@ LISTS_CHILDREN = os.path.exists("/proc/thread-self/children")
 """Whether this kernel lists the children of a thread (CONFIG_PROC_CHILDREN)."""
 PIECE = 1 << 16
 IN_MEMORY = ("/memfd:", "/dev/shm/", "/SYSV")  # noqa: S108 - what a descriptor is seen to be, nothing is made
-DELETED = " (deleted)"
 KCMP = {"x86_64": 312, "aarch64": 272, "riscv64": 272} if sys.maxsize >> 32 else {}
 """The number of the system call that compares processes, by machine."""
 KCMP_VM = 1
@@ -76,11 +78,8 @@ def measure(
     memory counts a shared page for every process that has it: quickly read, and never too little. The
     proportional figure decides only when that one is over the limit. For too many processes the bytes
     are the resident ones. What has been swapped out is in neither. A look for which the system has no
-    memory or descriptor convicts nobody.
-
-    Args:
-        thorough: look at what descriptors hold in any case, and not only at half the limit: it costs
-            8 microseconds for each, where a look at a process costs 60.
+    memory or descriptor convicts nobody. What descriptors hold is looked at when it is `thorough`, else
+    only above half the limit: each costs 8 microseconds, and a process 60.
     """
     if not memory_limit and not process_limit:
         return None
@@ -107,10 +106,8 @@ def resident(pids: list[int]) -> int:
 def proportional(pids: list[int], held: int = 0) -> int:
     """Return the bytes that processes hold in memory, a page that n share counted 1/n for each.
 
-    The kernel walks their page tables for it: about 10 ms per GiB.
-
-    Args:
-        held: bytes in files in memory that they have open; they may be among those that they have mapped.
+    The kernel walks their page tables for it: about 10 ms per GiB. `held` are bytes in files in memory that
+    they have open, and perhaps mapped as well.
     """
     own, shared = map(sum, zip(*map(proportional_of, pids), strict=True)) if pids else (0, 0)
     return own + max(shared, held)
@@ -175,8 +172,7 @@ def apart(threads: list[int]) -> list[int]:
     from functools import cmp_to_key  # noqa: PLC0415 - only who is about to convict pays for it
 
     in_order = sorted(threads, key=cmp_to_key(compared))
-    pairs = zip(in_order, in_order[1:], strict=False)
-    return [*in_order[:1], *(after for before, after in pairs if compared(before, after))]
+    return [*in_order[:1], *(after for before, after in pairwise(in_order) if compared(before, after))]
 
 
 def compared(one: int, other: int) -> int:

@@ -4,18 +4,20 @@ start --> coming --exec--> born                 a child of its own
                  --"pid"--> born                a copy
                  --"alone"--> born              the template itself, which makes no copies
                  --what went wrong, "none"--> failed
+                 --"none", but it has made copies--> coming, from a new template
+                 --no child of ours, or nothing in time--> coming, by itself, and so from then on
 """
 
 import os
 import signal
 from _socket import AF_UNIX, SOCK_STREAM, socketpair
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from math import inf
 from time import monotonic
 
-from ipc.guardian import birth, sweep
-from ipc.guardian.orders import COLD, TEMPLATE, Start
+from ipc.guardian import birth, parting, sweep
+from ipc.guardian.orders import AT_FAULT, COLD, TEMPLATE, Start
 from ipc.guardian.template import Template, places
 
 Born = tuple[int, str]
@@ -23,6 +25,8 @@ Born = tuple[int, str]
 
 Fds = tuple[int, int, int]
 
+COPY_SECONDS = 5.0
+"""Seconds in which a template that has imported the application makes a copy, or is of no use."""
 LAST_WORDS = 2.0
 """Seconds in which a template that has hung up may end by itself, and write down why."""
 
@@ -39,7 +43,10 @@ class Nursery:
         self.template: Template | None = None
         self.coming = False
         self._birth: birth.Birth | None = None
+        self._wanted: tuple[Start, Fds] | None = None
+        self._cold: tuple[Start, str] | None = None
         self._kill_at: float | None = None
+        self._copy_by = inf
 
     def start(self, start: Start, fds: Fds) -> None:
         """Have a worker come.
@@ -47,18 +54,35 @@ class Nursery:
         Raises:
             OSError: it could not be started.
         """
-        if not start[-1]:
+        if self._has_copies(start):
+            self._wanted = start, copied(fds)
+            try:
+                self._start_copy(start, fds)
+            except OSError:
+                self._settle()
+                raise
+        else:
             self._birth = birth.bear(start, fds, None)
-        elif self.template is None:
+        self.coming = True
+
+    def _start_copy(self, start: Start, fds: Fds) -> None:
+        if self.template is None:
             self.template, self._birth = bear_template(start, fds)
         else:
             signal_child(self.template.pid, signal.SIGCONT)  # a job may have stopped it
             self.template.copy(fds)
-        self.coming = True
+            self._expect_copy(self.template)
+
+    def _has_copies(self, start: Start) -> bool:
+        return start[-1] and (self._cold is None or self._cold[0] != start)
+
+    def _expect_copy(self, template: Template) -> None:
+        if template.up and self._copy_by == inf:
+            self._copy_by = monotonic() + COPY_SECONDS
 
     def outlived(self, start: Start) -> int:
         """Forget a template that is of no use for `start`; return its process id, 0 where there is none."""
-        if self.template is None or (start[-1] and self.template.fits(start)):
+        if self.template is None or (self._has_copies(start) and self.template.fits(start)):
             return 0
         return self.give_up()
 
@@ -91,7 +115,7 @@ class Nursery:
         if self.template is not None:
             return None
         self.coming = False
-        return coming.pid, COLD
+        return coming.pid, COLD if self._cold is None else f"{COLD} {self._cold[1]}"
 
     def _hear_template(self, template: Template) -> Born | None:
         pid = template.listen()
@@ -100,27 +124,63 @@ class Nursery:
             return template.pid, f"{COLD} {template.alone}"
         if template.hung_up:
             self._end_hung_up(template)
-        if not self.coming:
+        if self.template is None or not self.coming:
             return None
         if template.failed is not None:
-            why, template.failed, self.coming = template.failed, None, False
-            raise birth.NotBegun(why)
-        if pid is None or pid == template.pid or not sweep.is_child(pid):
-            return None
-        self.coming = False
-        return pid, TEMPLATE
+            self._part_from_failed(template, template.failed)
+        elif pid is not None and pid != template.pid and sweep.is_child(pid):
+            self._settle()
+            return pid, TEMPLATE
+        elif pid is not None:
+            self._start_cold(f"{AT_FAULT} makes no children of its guardian")
+        elif self._copy_by <= monotonic():
+            self._start_cold(f"{AT_FAULT} made no copy within {COPY_SECONDS:g} s")
+        else:
+            self._expect_copy(template)
+        return None
 
     def _end_hung_up(self, template: Template) -> None:
         """End a template that nobody can ask for anything any more; what that means is told by its end."""
         if self._kill_at is None:
             self._kill_at = monotonic() + LAST_WORDS
+        elif self._kill_at <= monotonic() and self.coming:
+            self._start_cold(f"{AT_FAULT} closed its line to its guardian")
         elif self._kill_at <= monotonic():
             sweep.kill_group(template.pid)
             self._kill_at = inf
 
+    # --- a template that is of no use
+
+    def _part_from_failed(self, template: Template, why: str) -> None:
+        """Try a new template before the application is blamed: a job may have spoilt one that made copies."""
+        if template.copies and self._wanted is not None:
+            self._start_anew(*self._wanted)
+            return
+        template.failed = None
+        self._settle()
+        raise birth.NotBegun(why)
+
+    def _start_cold(self, why: str) -> None:
+        """Have the worker come by itself, and those after it: the next template would do no better."""
+        if self._wanted is not None:
+            start, fds = self._wanted
+            self._cold = start, why
+            self._start_anew(start, fds)
+
+    def _start_anew(self, start: Start, fds: Fds) -> None:
+        self._wanted = None
+        try:
+            parting.end(self.give_up())
+            self.start(start, fds)
+        except OSError as error:
+            raise birth.NotBegun(f"a process cannot be started: {error.strerror}") from None
+        finally:
+            close(fds)
+
     def next_step(self) -> float | None:
         """Return seconds until `hear` should be called whatever comes, None when that is not needed."""
-        return None if self._kill_at in {None, inf} else max(0.0, self._kill_at - monotonic())
+        due = min(self._copy_by, inf if self._kill_at is None else self._kill_at)
+        return None if due == inf else max(0.0, due - monotonic())
 
     @property
     def template_pid(self) -> int:
@@ -142,8 +202,15 @@ class Nursery:
             self._birth.close()
         if self.template is not None:
             self.template.close()
-        self.template, self._birth, self._kill_at, self.coming = None, None, None, False
+        self.template, self._birth, self._kill_at = None, None, None
+        self._settle()
         return pid
+
+    def _settle(self) -> None:
+        """Nobody is to come any more."""
+        if self._wanted is not None:
+            close(self._wanted[1])
+        self.coming, self._wanted, self._copy_by = False, None, inf
 
 
 def bear_template(start: Start, fds: Fds) -> tuple[Template, birth.Birth]:
@@ -162,6 +229,24 @@ def bear_template(start: Start, fds: Fds) -> tuple[Template, birth.Birth]:
     finally:
         theirs.close()
     return Template(coming.pid, start, seen, ours), coming
+
+
+def copied(fds: Fds) -> Fds:
+    """Return the same open files by numbers of our own."""
+    taken: list[int] = []
+    try:
+        taken.extend(map(os.dup, fds))
+    except OSError:
+        close(taken)
+        raise
+    channel, output, stacks = taken
+    return channel, output, stacks
+
+
+def close(fds: Iterable[int]) -> None:
+    """Close descriptors."""
+    for fd in fds:
+        os.close(fd)
 
 
 def signal_child(pid: int, number: int) -> None:

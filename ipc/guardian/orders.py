@@ -26,6 +26,9 @@ LINE = 8192
 COLD, TEMPLATE = "cold", "template"
 """How a child was started: its own interpreter, or a copy of one that has imported the application."""
 
+AT_FAULT = "its template"
+"""What the reason begins with why a child is cold whose template did not do what one has to."""
+
 CGROUP, GUARDIAN, GROUP = "cgroup", "guardian", "group"
 """How sure a kill is: the kernel ends the group, a guardian gets every orphan, or the process group dies."""
 

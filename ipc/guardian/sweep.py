@@ -60,7 +60,7 @@ class Sweep:
 
 
 def end(pid: int) -> Ended | None:
-    """Kill a child of ours, and reap it if it is dead already; return how it has ended, None while it lives."""
+    """Kill a child of ours; reap it and return how it has ended if it is dead by now, None while it lives."""
     with suppress(OSError):  # it has another user's rights by now: it stays, and is told of
         os.kill(pid, signal.SIGKILL)
     return reap(pid)

@@ -1,7 +1,7 @@
 """The guardian's side of a template: a child that has imported the application and makes copies of itself.
 
     guardian  --- one byte, with 3 descriptors ------------->  template
-    guardian  <-- "pid N" | "none WHY" | "alone WHY" --------  template
+    guardian  <-- "up", "pid N" | "none WHY" | "alone WHY" --  template
 
 A copy is made by two forks, so that it becomes the guardian's own child and is watched, killed and
 reaped like any other. It begins only after its number has been told, which is believed if it is a child's.
@@ -27,6 +27,7 @@ class Template:
     """A template that was started for `start`, and what it says.
 
     Attributes:
+        up: it has imported the application, and will say without delay what becomes of a copy.
         copies: how many it has made.
         failed: why the copy that was asked for cannot be made, None while it may come.
         alone: why it makes no copies, None while it may; it then does the work itself.
@@ -35,6 +36,7 @@ class Template:
 
     def __init__(self, pid: int, start: Start, seen: Places, control: socket) -> None:
         self.pid = pid
+        self.up = False
         self.copies = 0
         self.failed: str | None = None
         self.alone: str | None = None
@@ -79,6 +81,8 @@ class Template:
             word, _, value = one.partition(b" ")
             if word == b"pid" and value.isdigit() and len(value) <= DIGITS:
                 pid, self.copies = int(value), self.copies + 1
+            elif word == b"up":
+                self.up = True
             elif word == b"alone":
                 self.alone = value.decode("utf-8", "backslashreplace")
             elif word == b"none":

@@ -7,7 +7,9 @@ from typing import Final
 
 from landing.sql.prune import MAY_GO, PRUNABLE_TAGGED
 from landing.sql.queue import WITH_HEADS
-from landing.sql.words import IN_FLIGHT
+from landing.sql.words import IN_FLIGHT, sources
+from policies.job import State
+from policies.transitions import Move
 
 KINDS: Final = "SELECT kind, app, options FROM laneway_kinds ORDER BY kind"
 
@@ -88,8 +90,12 @@ COUNTS: Final = "SELECT state, jobs FROM laneway_counts WHERE jobs > 0"
 LAST_RUN: Final = "SELECT * FROM laneway_runs ORDER BY id DESC LIMIT 1"
 
 IN_FLIGHT_JOBS: Final = f"""
-SELECT id, kind, state, claims, landed_seq, landed_rows, done, total, started_at, cancel_requested_at
-FROM laneway_jobs WHERE state IN ({IN_FLIGHT}) ORDER BY id LIMIT 64"""
+SELECT j.id, j.kind, j.state, j.claims, j.landed_seq, j.landed_rows, j.done, j.total, j.started_at,
+       j.cancel_requested_at, j.options, k.options AS kind_options,
+       (SELECT a.landed_seq FROM laneway_attempts a
+        WHERE a.job_id = j.id AND a.number = j.claims) AS landed_before
+FROM laneway_jobs j LEFT JOIN laneway_kinds k ON k.kind = j.kind
+WHERE j.state IN ({IN_FLIGHT}) ORDER BY j.id LIMIT 64"""
 
 WAITING_GROUPS: Final = f"""{WITH_HEADS}
 SELECT kind, MIN(waiting_since) AS oldest, SUM((
@@ -102,6 +108,28 @@ PENDING: Final = """
 SELECT kind, reason, COUNT(*) AS jobs, MIN(wake_at) AS wake_at
 FROM (SELECT kind, reason, wake_at FROM laneway_jobs WHERE state = 'pending' LIMIT 1000)
 GROUP BY kind, reason ORDER BY jobs DESC LIMIT 50"""
+
+DEFERRED: Final = PENDING.replace(f"'{State.PENDING}'", f"'{State.DEFERRED}'")
+
+EXCLUSIVE: Final = f"""
+SELECT w.kind, COALESCE(
+  (SELECT b.id FROM laneway_jobs b INDEXED BY laneway_jobs_exclusive
+   WHERE b.exclusive = w.watched AND b.state IN ({IN_FLIGHT}) LIMIT 1),
+  (SELECT b.id FROM laneway_jobs b INDEXED BY laneway_jobs_exclusive
+   WHERE b.exclusive = w.watched AND b.state IN ({sources(Move.CLAIM)}) LIMIT 1)) AS before
+FROM (SELECT kind, MIN(watch_key) AS watched
+      FROM (SELECT kind, watch_key FROM laneway_jobs INDEXED BY laneway_jobs_watches
+            WHERE watch = 'exclusive' LIMIT 1000)
+      GROUP BY kind LIMIT 50) w"""
+"""Of each kind one key, and who holds it; schema 4 and later."""
+
+HELD_KINDS: Final = "SELECT kind, why FROM laneway_holds ORDER BY kind LIMIT 1000"
+"""Schema 4 and later."""
+
+NEXT_WAKE: Final = """
+SELECT id, kind, state, reason, wake_at FROM laneway_jobs INDEXED BY laneway_jobs_wakes
+WHERE wake_at BETWEEN 0 AND 1 << 53 AND state IN ('pending', 'deferred')
+ORDER BY wake_at LIMIT 1"""
 
 ENDED_SINCE: Final = """
 SELECT outcome, COUNT(*) AS attempts

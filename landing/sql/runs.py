@@ -15,7 +15,8 @@ COUNT_STALE: Final = "UPDATE laneway_runs SET stale = stale + :batches WHERE id 
 
 TELL: Final = "UPDATE laneway_runs SET told = :told WHERE id = :run"
 
-CLOSE_RUN: Final = "UPDATE laneway_runs SET stopped_at = :now, clean = 1 WHERE id = :run"
+CLOSE_RUN: Final = "UPDATE laneway_runs SET stopped_at = :now, clean = :clean WHERE id = :run"
+"""1, or 3 where it has left processes behind that could not be ended."""
 
 CLOSE_DEAD_RUNS: Final = """
 UPDATE laneway_runs SET stopped_at = :now, clean = 2 WHERE clean = 0 AND id <> :run

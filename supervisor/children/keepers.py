@@ -37,6 +37,9 @@ class Keepers:
         make: starts one; raises OSError.
         marker: what the environment of all children carries.
         heard: called when one has something to tell, or is gone.
+
+    Attributes:
+        survived: not all of them, or of what they kept, are known to have ended.
     """
 
     def __init__(
@@ -55,6 +58,7 @@ class Keepers:
         self._serving: list[Keeper] = []
         self._abandoned: list[Keeper] = []
         self._lost: list[Lost] = []
+        self.survived = False
 
     def free(self, command: Command) -> Keeper | None:
         """Return a guardian that keeps nothing, one with a template for `command` first; None: all are busy.
@@ -104,6 +108,7 @@ class Keepers:
             if (is_reaped and not lost.left) or now >= lost.until:
                 self._lost.remove(lost)
                 lost.keeper.close()
+                self.survived = self.survived or not is_reaped or bool(lost.left)
                 yield lost
 
     def next_pass(self, now: float) -> float | None:
@@ -134,3 +139,4 @@ class Keepers:
             keeper.put_down()
             self._loop.unwatch(keeper.fileno())
             keeper.close()
+            self.survived = True

@@ -5,7 +5,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
+from ipc.adopted import alive_below, end_below
 from ipc.errors import IpcError
+from ipc.keeper import Keeper
 from ipc.ladder import PATIENCE, PATIENCE_PER_GIB, Climb, Rung, next_rung
 from ipc.messages import Stop
 from supervisor.children.worker import Stage, Worker
@@ -13,6 +15,8 @@ from supervisor.children.worker import Stage, Worker
 LEAVE_GRACE: Final = 5.0
 """Seconds in which a child that has nothing to do leaves by itself, and again before it is killed; also in
 which a guardian says what a child holds that rests."""
+MOST_NAMED: Final = 100
+"""Process ids that are named of what a lost guardian keeps."""
 
 
 class Ladders:
@@ -84,15 +88,30 @@ class Ladders:
             case Rung.GUARDIAN:
                 if not worker.child.left:  # one that tells who is left does its work
                     keeper.put_down()
+                    self._end_without_guardian(worker)
             case Rung.UNKILLABLE:
                 worker.abandoned = True
                 self._name_who_is_left(worker)
                 self._give_up(worker)
 
+    def _end_without_guardian(self, worker: Worker) -> None:
+        """Kill what is below a guardian that may be frozen: SIGKILL waits for it to be thawed."""
+        keeper = worker.child.keeper
+        if isinstance(keeper, Keeper):
+            with suppress(OSError):  # no descriptor or no memory for a look
+                worker.child.ended = len(end_below(keeper.pid, keeper.group))
+
     def _name_who_is_left(self, worker: Worker) -> None:
-        """Name the child itself where its guardian names nobody: no kill in vain is told as a plain one."""
-        child = worker.child
-        child.left = child.left or (child.pid or child.keeper.pid,)
+        """Name those below a guardian that names nobody itself, or that one, and nobody who is dead.
+
+        No kill in vain is told as a plain one.
+        """
+        child, keeper = worker.child, worker.child.keeper
+        if isinstance(keeper, Keeper) and not child.left:
+            with suppress(OSError):
+                self._end_without_guardian(worker)
+                child.left = tuple(alive_below(keeper.pid)[:MOST_NAMED]) or (keeper.pid,)
+        child.left = child.left or (child.pid or keeper.pid,)
 
 
 def patience(rss_gib: float) -> float:

@@ -23,7 +23,7 @@ from supervisor.children.lines import Lines
 from supervisor.children.roll import Roll
 from supervisor.children.sight import sight_of
 from supervisor.children.starts import Starts
-from supervisor.children.worker import Listener, Stage, Worker
+from supervisor.children.worker import Listener, Stage, Worker, end_of
 from supervisor.inproc.thread import ThreadKeeper
 from supervisor.loop import Loop
 
@@ -143,6 +143,7 @@ class Pool:
         worker.child.take(told)
         match told:
             case Started():
+                self.starts.came(worker.profile, told.spawn)
                 self._look_whether_ready(worker)
             case Crossed() if worker.stage is Stage.BUSY:
                 self.listener.crossed(worker)
@@ -292,6 +293,6 @@ class Pool:
             self._keepers.abandon(child.keeper)
         self._lines.close(worker)
         if before is Stage.STARTING or (before is Stage.READY and worker.gone_at - worker.ready_at < SETTLED):
-            self.starts.failed(worker.profile, worker.complaint or f"the child ended too soon: {child.exit}")
+            self.starts.failed(worker.profile, worker.complaint or end_of(worker))
         self.listener.gone(worker)
         child.close()

@@ -3,7 +3,7 @@
 A thread takes no room from a child, and a profile has one.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence, Set
 from typing import Final
 
 from ipc.child import Keeping
@@ -35,18 +35,32 @@ class Roll:
         stages = (Stage.STARTING, Stage.READY)
         return sum(one.stage in stages and one.profile == profile for one in self.workers)
 
-    def room(self, profile: Profile) -> int:
-        """Return how many more of `profile` may be started."""
+    def room(self, profile: Profile, good: Set[Profile]) -> int:
+        """Return how many more of `profile` may be started: those that are not `good` leave a place to others."""
         if profile.thread:
             return 1 - sum(one.profile == profile for one in self.workers)
-        return self._limit - sum(not one.profile.thread for one in self.workers)
+        return min(self._limit - sum(map(takes_place, self.workers)), self._trials(profile, good))
 
-    def to_replace(self, profile: Profile) -> Worker | None:
-        """Return an idle child that one of `profile` may take the place of."""
+    def to_replace(self, profile: Profile, good: Set[Profile], better: Sequence[Profile]) -> Worker | None:
+        """Return an idle child that one of `profile` may take the place of; none of those that are `better`."""
+        if profile.thread or self.coming(profile) or self._trials(profile, good) <= 0:
+            return None
+        idle = (one for one in self.workers if one.stage is Stage.READY and takes_place(one))
+        return next((one for one in idle if one.profile not in better), None)
+
+    def overdue(self, profile: Profile, patience: Callable[[Profile], float]) -> Worker | None:
+        """Return a child whose start has taken so long that one of `profile`, which has none, is tried instead."""
         if profile.thread or self.coming(profile):
             return None
-        idle = (one for one in self.workers if one.stage is Stage.READY and not one.profile.thread)
-        return next(idle, None)
+        now, starting = self._monotonic(), (one for one in self.workers if one.stage is Stage.STARTING)
+        return next((one for one in starting if now - one.started_at > patience(one.profile)), None)
+
+    def _trials(self, profile: Profile, good: Set[Profile]) -> int:
+        """Return how many of `profile` may be started if all that are not known to start leave one place."""
+        if not good or profile in good:
+            return self._limit
+        trials = (one for one in self.workers if one.stage is Stage.STARTING and takes_place(one))
+        return self._limit - 1 - sum(one.profile not in good for one in trials)
 
     def kept_by(self, keeper: Keeping) -> Worker | None:
         """Return whom a keeper keeps."""
@@ -58,3 +72,8 @@ class Roll:
         for worker in self.workers:
             if worker.stage is Stage.STARTING and worker.started_at < late:
                 yield worker.profile
+
+
+def takes_place(worker: Worker) -> bool:
+    """Tell whether a child is a process, of which there may be so many."""
+    return not worker.profile.thread

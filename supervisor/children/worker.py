@@ -86,6 +86,13 @@ def thread_left(worker: Worker) -> int | None:
     return keeper.thread_id if isinstance(keeper, ThreadKeeper) and keeper.left_behind else None
 
 
+def end_of(worker: Worker) -> str:
+    """Say how a child ended that did no work; what we have killed did not end by itself."""
+    if worker.climb is not None and worker.climb.last is not None:
+        return "the child closed its channel, and did not leave"
+    return f"the child ended too soon: {worker.child.exit}"
+
+
 class Listener(Protocol):
     """Who is told what busy children say and do."""
 

@@ -3,6 +3,8 @@
 run ends as app_changed -> another image of this process -> the application can be run: it is
                                       ^                  -> it cannot: said, wait for a change -.
                                       `---------------------------------------------------------'
+
+Who waits holds the supervisor's lock: whoever asks finds a supervisor that starts, and `down` ends it.
 """
 
 import atexit
@@ -10,19 +12,25 @@ import os
 import signal
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from ipc.errors import AppError
 from ipc.sources import Span, folders_of, read, theirs
+from landing.errors import NoStore
+from landing.migrate import upgrade
 from supervisor import sensors
 from supervisor.cli.codes import lines_of
 from supervisor.cli.output import complain
 from supervisor.loop import Loop
+from supervisor.run.serve import take_lock
 from supervisor.settings.place import environment
 from supervisor.settings.values import Settings
+
+if TYPE_CHECKING:
+    from supervisor.lock import SupervisorLock
 
 STOPS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -65,6 +73,10 @@ def wait_for_change(settings: Settings, error: Exception, during: Span) -> int:
 
     Returns:
         The signal that asked for an end instead, 0 for none.
+
+    Raises:
+        LockHeld: another supervisor holds the store.
+        StoreError: it can be used by none.
     """
     cause = error.__cause__
     broken = cause.file if isinstance(cause, AppError) else None
@@ -74,12 +86,42 @@ def wait_for_change(settings: Settings, error: Exception, during: Span) -> int:
     loaded = map(Path, filter(None, [broken, *theirs(folders)]))
     places = {*map(Path, folders), *(one.parent for one in loaded)}
     before, stops = look(places, settings.file), list[int]()
-    with closing(Loop(sensors.monotonic)) as loop, loop.signals(STOPS, stops.append):
+    with ExitStack() as stack:
+        presence = stack.enter_context(closing(Presence(settings.home)))
+        loop = stack.enter_context(closing(Loop(sensors.monotonic)))
+        stack.enter_context(loop.signals(STOPS, stops.append))
+        presence.show()
         for line in lines_of(error):
             complain(f"{line}; waits for a change")
         while not stops and look(places, settings.file) == before:
             loop.turn(float("inf"))
+            presence.show()
     return stops[0] if stops else 0
+
+
+class Presence:
+    """The supervisor's lock of a home, held as soon as the home is there.
+
+    Only who holds it may upgrade an older store, and others are to write to it meanwhile (CONTRACTS K7).
+    """
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._lock: SupervisorLock | None = None
+
+    def show(self) -> None:
+        """Show life, once a turn; raises as `wait_for_change` does."""
+        if self._lock is not None:
+            self._lock.touch()
+        elif self._home.is_dir():
+            self._lock = take_lock(self._home)
+            with suppress(NoStore):
+                upgrade(self._home, sensors.now_micros())
+
+    def close(self) -> None:
+        """Let go."""
+        if self._lock is not None:
+            self._lock.release()
 
 
 def look(places: Iterable[Path], file: Path | None) -> dict[Path, tuple[int, int]]:

@@ -148,7 +148,7 @@ def after(home: Path, before: Before) -> dict[str, Any]:
         return {"clean": None, "given_back": [], "left": []}
     ours = run is not None and run["id"] == before.run
     return {
-        "clean": run["clean"] == 1 if run is not None and ours else None,
+        "clean": run["clean"] in {1, 3} if run is not None and ours else None,
         "given_back": [job for job, state in states.items() if state in WAITING],
         "left": [job for job, state in states.items() if state in IN_FLIGHT],
     }

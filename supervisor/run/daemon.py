@@ -136,7 +136,7 @@ class Daemon:
             return
         if ended.ended == "interrupted" or len(self._dispatch):
             desk.hurry()
-        if len(self._dispatch) or not desk.try_ask(CloseRun(self._run)):
+        if len(self._dispatch) or not desk.try_ask(CloseRun(self._run, self._guardians.survived)):
             text = "the store does not answer; the next start settles what is left"
             self._parts.report(events.Warned("not_closed", text))
 
@@ -171,7 +171,7 @@ class Daemon:
             self._drain()
         if not self._draining:
             self._upkeep.turn(now)
-        self._scheduler.turn(now)
+        self._scheduler.turn(now, lost)
 
     def _rang(self, _events: int) -> None:
         if self._parts.bell.drain():
@@ -229,7 +229,8 @@ class Daemon:
         def make() -> Keeper:
             return Keeper({MARKER: marker}, lock)
 
-        return Keepers(self._parts.loop, limit, make, marker, heard)
+        self._guardians = Keepers(self._parts.loop, limit, make, marker, heard)
+        return self._guardians
 
     # --- signals
 

@@ -10,21 +10,25 @@ from functools import partial
 from typing import Any, Final
 
 from landing.claim import ClaimReply
+from landing.enqueue import Enqueue
 from landing.lander import Lander
 from landing.runs import Tell
+from policies import watchdog
 from policies.admission import NO_TIER, Admission, depends_on, rule_of
 from policies.gates.presence import is_present
 from policies.gates.quiet import is_within
 from policies.gates.union import should_yield, total_hold
 from policies.gates.vocabulary import Blocked, Gate, Limits
-from policies.job import InFlight
+from policies.job import InFlight, Priority
+from policies.payload import payload_text
 from policies.priority import in_claim_order
 from policies.readings import NO_PROBE, Power, Readings
-from supervisor import sensors
+from supervisor import events, sensors
 from supervisor.application import LoadedKind
 from supervisor.attempt.conversation import World
 from supervisor.probes.watch import Post, Probe, Watch
 from supervisor.settings.gates import Scheduling
+from supervisor.told.units import duration
 
 TELL_SECONDS: Final = 30.0
 """Figures alone are told so often at most, and only while somebody waits: each telling flushes the disk.
@@ -59,11 +63,15 @@ class Gatekeeper:
         self._lander = lander
         self._watch = Watch(probes, post, self._news, scheduling.limits.presence or 1.0)
         self._wanted = depends_on(self._kinds, scheduling.tiers) | floor_needs(scheduling.limits)
+        self._alarms = watchdog.Watch()
+        if watchdog.KIND in kinds:
+            self._wanted |= {Gate.MEMORY.value}
         self._watch.want(self._wanted)
         self._held: Mapping[str, str] = {}
         self._blocked: Mapping[str, tuple[Blocked, ...]] = {}
         self._quiet = self._is_quiet()
         self._told: dict[str, Any] = {}
+        self._paused: dict[str, Any] | None = None
         self._told_at = world.monotonic() - TELL_SECONDS
         self.listener: Callable[[], None] = lambda: None
         self.promised: Callable[[], int] = lambda: 0
@@ -120,6 +128,12 @@ class Gatekeeper:
         """Keep what a claim found held back."""
         self._held, self._blocked = reply.held, reply.blocked
 
+    def woke(self, seconds: float) -> None:
+        """Nobody ran for so long: say so, for no job's clock counts it and no lease was lost by it."""
+        self._paused = {"seconds": round(seconds, 1), "until": self._world.now()}
+        text = f"woke after {duration(seconds)} asleep or stopped; no clock of a job counts it"
+        self._world.report(events.Warned("woke", text))
+
     def turn(self, now: float) -> None:
         """Ask the probes that are due; notice that quiet hours began or ended; tell what has changed."""
         self._watch.turn(now)
@@ -143,6 +157,7 @@ class Gatekeeper:
             "blocked": {kind: [asdict(one) for one in why] for kind, why in self._blocked.items()},
             "yielding": {str(job): why for job, why in self.yielding.items()},
             "models": self.models(),
+            "paused": self._paused,
             "total": None if (hold := self.total_hold()) is None else asdict(hold),
         }
 
@@ -155,8 +170,19 @@ class Gatekeeper:
         self._told, self._told_at = facts, now
         self._lander.submit(Tell(self._world.run, facts), lambda _reply: None)
 
-    def _news(self, _readings: Readings) -> None:
+    def _news(self, readings: Readings) -> None:
+        if watchdog.KIND in self._kinds:
+            self._alarms = watchdog.rising(self._alarms, readings.memory)
+            for flag in self._alarms.risen:
+                self._raise_alarm(flag)
         self.listener()
+
+    def _raise_alarm(self, flag: watchdog.Flag) -> None:
+        """One job for a reading that has become alarming, at the next boundary (SPEC C115)."""
+        self._world.report(events.Warned(watchdog.KIND, flag.note))
+        payload = payload_text(flag.payload)
+        alarm = Enqueue(kind=watchdog.KIND, payload=payload, priority=Priority.REACTIVE, key=flag.metric)
+        self._lander.submit(alarm, lambda _reply: self.listener())
 
     def _is_quiet(self) -> bool:
         minute = sensors.local_minute()
@@ -215,4 +241,5 @@ def shape(facts: Mapping[str, Any]) -> Any:
         {kind: [one["gate"] for one in why] for kind, why in facts.get("blocked", {}).items()},
         bool(facts.get("total")),
         facts.get("yielding"),
+        facts.get("paused"),
     )

@@ -44,6 +44,7 @@ class Lookout:
         self._clocks = self._read_clocks()
         self._warned: set[Profile] = set()
         self._slow: set[Profile] = set()
+        self._cold: set[Profile] = set()
         self.reload = False
         self.outdated = ""
 
@@ -99,6 +100,11 @@ class Lookout:
             specs = ", ".join(profile.specs)
             text = f"a child has been importing {specs} for {SLOW_START:g} s; its jobs wait"
             self._parts.report(events.Warned("child_start_slow", text))
+
+        for profile in self._pool.starts.cold.keys() - self._cold:
+            self._cold.add(profile)
+            text = f"children of {', '.join(profile.specs)} start cold: {self._pool.starts.cold[profile]}"
+            self._parts.report(events.Warned("template_failed", text))
 
     def _warn_of_held(self, profile: Profile) -> None:
         self._warned.add(profile)

@@ -1,6 +1,7 @@
 """The scheduling half of a run: what holds jobs back, what must be loaded, whose turn it is, who is next."""
 
 from collections.abc import Iterator, Mapping
+from typing import Final
 
 from supervisor.application import LoadedKind
 from supervisor.attempt.conversation import World
@@ -12,6 +13,9 @@ from supervisor.run.parts import Parts
 from supervisor.run.seek import Advice, Seeker
 from supervisor.run.turns import Turns
 from supervisor.settings.gates import Scheduling
+
+WOKE_SECONDS: Final = 5.0
+"""A pause so long is no busy machine: it slept, or the supervisor was stopped."""
 
 
 class Scheduler:
@@ -41,8 +45,13 @@ class Scheduler:
         self._gates.models = self._models.facts
         dispatch.freed = self.seeker.look_again
 
-    def turn(self, now: float) -> None:
-        """Take what the probes and the loaders say, have jobs give way, claim the next."""
+    def turn(self, now: float, lost: float) -> None:
+        """Take what the probes and the loaders say, have jobs give way, claim the next.
+
+        Nobody ran for `lost` seconds before this turn.
+        """
+        if lost >= WOKE_SECONDS:
+            self._gates.woke(lost)
         self._models.turn(now, self.seeker.jobs)
         self._gates.turn(now)
         self.seeker.turn()

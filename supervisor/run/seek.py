@@ -59,7 +59,7 @@ class Seeker:
         self._unplaced: list[tuple[Claimed, float]] = []
         profiles = [one.profile for one in kinds.values()]
         self._threads = {one for one in profiles if one.thread}
-        self._warm: Profile | None = next((one for one in reversed(profiles) if not one.thread), None)
+        self._wanted = [one for one in profiles if not one.thread][-1:]
         self._next_wake: int | None = None
         self._next_try: int | None = None
         self._nothing_left = self._short = False
@@ -101,9 +101,7 @@ class Seeker:
             self._pool.want(profile)
         self._place()
         self._claim()
-        # Where more waits than there are children for, they start side by side, one for each free slot.
-        if self._warm is not None:
-            self._pool.want(self._warm, max(1, self._free()) if self._short else 1)
+        self._have_children()
 
     @property
     def jobs(self) -> Iterator[int]:
@@ -171,16 +169,22 @@ class Seeker:
             return
         self._gates.note(reply)
         self._next_wake, self._next_try = reply.next_wake, reply.next_try
-        self._nothing_left = reply.claimed is None and reply.wanted is None
-        self._short = reply.wanted is not None
+        self._nothing_left = reply.claimed is None and not reply.wanted
+        self._short = bool(reply.wanted)
         if reply.claimed is not None:
             self._look = True
             self._make_room(reply.claimed)
         if reply.wanted is not None and self._free() <= 0:
             self._turns.make_way(reply.wanted)
-        if reply.wanted is not None:
-            self._warm = self._kinds[reply.wanted.kind].profile
-            self._pool.want(self._warm)
+        if reply.wanted:
+            self._wanted = list(dict.fromkeys(self._kinds[head.kind].profile for head in reply.wanted))
+            self._have_children()
+
+    def _have_children(self) -> None:
+        """Have a child of each that is wanted, in claim order; then more of them, one for each free slot."""
+        for many in (1, self._free()) if self._short else (1,):
+            for number, profile in enumerate(self._wanted):
+                self._pool.want(profile, many, better=self._wanted[:number])
 
     def _make_room(self, claimed: Claimed) -> None:
         """Have what the job needs in memory before any child is given it (SPEC C137)."""

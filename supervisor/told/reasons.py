@@ -1,9 +1,8 @@
 """Why a job waits: the reason's name for programs, and the same in words for people."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from landing.cells import mapping
 from policies.job import MICROS
 
 SETTLED_SECONDS = 2.0
@@ -31,7 +30,29 @@ class Wait(NamedTuple):
     until: str | None = None
 
 
-def why_queued(*, live: bool, running: int, waited: int, ending: bool = False, held: str = "") -> str:
+NO_CHILD = Wait("no_child", "no child is ready for it yet")
+"""Why nobody has taken a queued job of a kind that the run has loaded, while nothing runs."""
+
+
+class Room(NamedTuple):
+    """What a run says of itself: can it run the kind, how many jobs at once; None where it does not say."""
+
+    loaded: bool | None = None
+    slots: int | None = None
+
+
+UNKNOWN_ROOM: Final = Room()
+
+
+def why_queued(
+    *,
+    live: bool,
+    running: int,
+    waited: int,
+    ending: bool = False,
+    held: str = "",
+    room: Room = UNKNOWN_ROOM,
+) -> str:
     """Return the name of what holds a queued job.
 
     Args:
@@ -40,6 +61,7 @@ def why_queued(*, live: bool, running: int, waited: int, ending: bool = False, h
         waited: microseconds since it was queued.
         ending: whether the supervisor was asked to stop, and claims nothing more.
         held: why the supervisor claims no more of its kind, "" where it does.
+        room: what the run says of itself; where it says nothing, the answer is guessed.
     """
     if not live:
         return "no_supervisor"
@@ -47,9 +69,12 @@ def why_queued(*, live: bool, running: int, waited: int, ending: bool = False, h
         return "run_ending"
     if held:
         return held
-    if running:
+    if room.loaded is False:
+        return "kind_not_loaded"
+    if running and running >= (room.slots or 1):
         return "others_run"
-    return "kind_not_loaded" if waited > SETTLED_SECONDS * MICROS else "queued"
+    guessed = room.loaded is None and not running and waited > SETTLED_SECONDS * MICROS
+    return "kind_not_loaded" if guessed else "queued"
 
 
 def in_words(reason: str, running: int) -> str:
@@ -69,7 +94,7 @@ def closed_gates(run: Mapping[str, Any], kind: str) -> Iterator[Wait]:
 
     A held kind is not among them: the store itself says that, whoever runs.
     """
-    told = mapping(run.get("told")) or {}
+    told = run.get("told") or {}
     by_kind = told.get("blocked")
     found = by_kind.get(kind) if isinstance(by_kind, dict) else None
     for one in (told.get("total"), *(found if isinstance(found, list) else ())):

@@ -12,12 +12,15 @@ from landing.snapshot import snapshot, store_size
 from policies.job import MICROS
 from supervisor import sensors
 from supervisor.lock import is_live, last_sign_of_life
-from supervisor.told.reasons import in_words, why_queued
+from supervisor.told.gates import gates, models, number, yielding
+from supervisor.told.waiting import Run, waiting_facts
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
 
 STALLED_SECONDS: Final = 5.0
+RATED_SECONDS: Final = 1.0
+"""An attempt that is younger has no rate worth telling."""
 HOUR: Final = 3600 * MICROS
 WAL_MB: Final = 128
 """Twice what the lander lets it grow to; only a reader can keep it from being folded back."""
@@ -34,12 +37,20 @@ def status(home: Path) -> dict[str, Any]:
     with snapshot(home) as db:
         run, counts, live = views.last_run(db), views.counts(db), is_live(home)
         stopping, held = stopping_since(db, run, live=live), held_now(db, run, live=live)
+        row = run if live and run is not None and not run["clean"] else {}
+        told, in_flight = row.get("told") or {}, views.in_flight(db)
+        asked = yielding(told)
+        here = Run(live, row, len(in_flight), ending=stopping is not None, held=by_kind(held))
         facts: dict[str, Any] = {
             "supervisor": supervisor_facts(home, run, now, stopping),
             "jobs": counts,
-            "running": [running_facts(row, now) for row in views.in_flight(db)],
+            "gates": gates(told),
+            "models": models(told),
+            "slots": here.slots,
+            "running": [running_facts(job, now, asked.get(str(job["id"]))) for job in in_flight],
             "held": held,
-            "waiting": waiting_facts(db, now, held, live=live, ending=stopping is not None),
+            "waiting": waiting_facts(db, now, here),
+            "next_wake": next_wake(db, now),
             "last_hour": views.ended_since(db, now - HOUR),
             "last_failed": last_failed(db) if counts.get("failed") else [],
             "survivors": survivors(db, now - HOUR),
@@ -90,51 +101,42 @@ def supervisor_facts(
     }
 
 
-def running_facts(row: dict[str, Any], now: int) -> dict[str, Any]:
-    """Return what one job in flight is at."""
-    started = row["started_at"]
+def running_facts(row: dict[str, Any], now: int, yields: str | None = None) -> dict[str, Any]:
+    """Return what one job in flight is at; `yields` is why it was asked for its slot.
+
+    `rate` is rows a second over `rate_s`, the attempt so far; None where earlier attempts landed rows, too.
+    `batch_s` is how long its first batch has been awaited; of the later ones nobody has written down when they
+    came. `batch_limit_s` is the limit that holds now, 0 for none.
+    """
+    started, batches = row["started_at"], row["landed_seq"]
+    for_s = None if started is None else round(max(0, now - started) / MICROS, 1)
+    is_first = row["landed_before"] == batches
+    limits = ("start_deadline", "batch_deadline") if is_first else ("batch_deadline",)
+    rated = row["landed_before"] == 0 and for_s is not None and for_s >= RATED_SECONDS
     return {
         "id": row["id"],
         "kind": row["kind"],
         "state": "cancelling" if row["cancel_requested_at"] else row["state"],
         "attempt": row["claims"],
         "rows": row["landed_rows"],
-        "batches": row["landed_seq"],
+        "batches": batches,
         "done": row["done"],
         "total": row["total"],
-        "for_s": None if started is None else round((now - started) / MICROS, 1),
+        "for_s": for_s,
+        "rate": round(row["landed_rows"] / for_s, 2) if rated and for_s else None,
+        "rate_s": for_s if rated else None,
+        "batch_s": for_s if is_first else None,
+        "batch_limit_s": next(filter(None, (number(row["options"].get(name)) for name in limits)), 0),
+        "yielding": yields,
     }
 
 
-def waiting_facts(
-    db: "Connection", now: int, held: list[dict[str, Any]], *, live: bool, ending: bool
-) -> list[dict[str, Any]]:
-    """Return who waits, by kind and reason; counts stop at 1,000 a group."""
-    running, holds = len(views.in_flight(db)), by_kind(held)
-
-    def why(row: dict[str, Any]) -> str:
-        waited, reason = now - row["oldest"], holds.get(row["kind"], "")
-        return why_queued(live=live, running=running, waited=waited, ending=ending, held=reason)
-
-    queued = [
-        {
-            "kind": row["kind"],
-            "jobs": row["jobs"],
-            "reason": why(row),
-            "oldest_s": round(max(0, now - row["oldest"]) / MICROS, 1),
-        }
-        for row in views.waiting(db)
-    ]
-    pending = [
-        {
-            "kind": row["kind"],
-            "jobs": row["jobs"],
-            "reason": row["reason"] or "pending",
-            "wakes_s": None if row["wake_at"] is None else round(max(0, row["wake_at"] - now) / MICROS, 1),
-        }
-        for row in views.pending(db)
-    ]
-    return [group | {"text": in_words(group["reason"], running)} for group in queued + pending]
+def next_wake(db: "Connection", now: int) -> dict[str, Any] | None:
+    """Return which waiting job's time comes first, and in how many seconds."""
+    if (row := views.next_wake(db)) is None:
+        return None
+    due = round(max(0, row["wake_at"] - now) / MICROS, 1)
+    return {"id": row["id"], "kind": row["kind"], "reason": row["reason"], "in_s": due}
 
 
 def by_kind(held: list[dict[str, Any]]) -> dict[str, str]:

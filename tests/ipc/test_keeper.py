@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ipc.guardian import orders
+from ipc.inlet import Inlet
 from ipc.keeper import Beside, Crossed, Failed, Keeper, Left, Over, Started, read
 from tests.ipc.kept import Kept, alive, state_of
 
@@ -54,8 +55,8 @@ def forged(kept: Kept) -> socket.socket:
     """The other end of a lifeline, in the hands of somebody else."""
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
-    kept.keeper._lifeline.close()
-    kept.keeper._lifeline = ours
+    kept.keeper._inlet.close()
+    kept.keeper._lifeline, kept.keeper._inlet = ours, Inlet(ours)
     return theirs
 
 

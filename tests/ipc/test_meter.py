@@ -2,8 +2,10 @@
 
 import os
 import select
+import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -253,6 +255,143 @@ def test_pages_that_copies_share_are_counted_once_by_the_proportional_figure_alo
     assert 64 * MIB < meter.proportional(tree) < 2 * 64 * MIB
 
 
+HEADLESS = """
+import ctypes, os, threading
+held = bytearray(64 << 20)
+def go_on():
+    while open("/proc/self/stat").read().rpartition(")")[2].split()[0] != "Z":
+        pass
+    print(flush=True)
+    os.read(0, 1)
+    os._exit(0)
+threading.Thread(target=go_on).start()
+ctypes.CDLL(None).syscall(ctypes.c_long({exit}), ctypes.c_long(0))
+"""
+EXIT = {"x86_64": 60, "aarch64": 93, "riscv64": 93}.get(os.uname().machine)
+"""The number of the system call that ends one thread."""
+
+
+@pytest.mark.skipif(EXIT is None, reason="the number of the call that ends a thread is not known here")
+def test_a_process_whose_first_thread_has_ended_holds_what_it_held(start: Start) -> None:
+    """FIELD J1: by its own number it shows nothing any more."""
+    process = start(HEADLESS.replace("{exit}", str(EXIT)))
+    said(process)
+    assert meter.pages(process.pid) == 0
+    assert meter.resident([process.pid]) > 64 * MIB
+    assert meter.proportional([process.pid]) > 64 * MIB
+    crossed = meter.measure(os.getpid(), frozenset(), 60 * MIB, 0)
+    assert crossed is not None
+
+
+MEMFD = """
+import mmap, os
+file = os.memfd_create("held")
+os.write(file, bytes(64 << 20))
+mapped = mmap.mmap(file, 64 << 20) if {mapped} else None
+if mapped:
+    mapped[:] = bytes(64 << 20)
+if os.fork() == 0:
+    os.read(0, 1)
+    os._exit(0)
+print(os.getpid(), flush=True)
+os.read(0, 1)
+"""
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+def test_a_file_in_memory_without_a_name_counts_once(start: Start, *, mapped: bool) -> None:
+    """FIELD J1: however many have it open, or have mapped it as well."""
+    process = start(
+        f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {MEMFD!r}])".replace(
+            "{mapped}", str(mapped)
+        )
+    )
+    (worker,) = said(process)
+    tree = meter.descendants(process.pid)
+    assert len(tree) == 2
+    assert meter.held_open(tree) == 64 * MIB
+    assert meter.measure(process.pid, frozenset(), 120 * MIB, 0) is None
+    crossed = meter.measure(process.pid, frozenset(), 60 * MIB, 0)
+    assert crossed is not None
+    assert 64 * MIB < crossed[0] < 120 * MIB
+    assert meter.held_open(tree, frozenset({worker})) == 0, "it is the template's"
+
+
+def test_what_descriptors_hold_is_looked_at_seldom_below_half_the_limit(start: Start) -> None:
+    process = start(
+        f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {MEMFD!r}])".replace(
+            "{mapped}", "False"
+        )
+    )
+    said(process)
+    assert meter.measure(process.pid, frozenset(), 60 * MIB, 0, thorough=False) is None
+    assert meter.measure(process.pid, frozenset(), 60 * MIB, 0) is not None
+
+
+def test_only_what_has_lost_its_name_in_memory_is_held_by_who_has_it_open(tmp_path: Path) -> None:
+    """A file with a name outlives the job, and one on a disk is not in memory."""
+    shm = Path("/dev/shm")
+    if not os.access(shm, os.W_OK):
+        pytest.skip("there is no /dev/shm")
+    before = meter.held_open([os.getpid()])
+    for folder, held in ((shm, MIB), (tmp_path, 0)):
+        with tempfile.NamedTemporaryFile(dir=folder) as file:
+            file.write(bytes(MIB))
+            file.flush()
+            assert meter.held_open([os.getpid()]) == before
+            Path(file.name).unlink()
+            assert meter.held_open([os.getpid()]) == before + held
+            Path(file.name).touch()
+
+
+SHARED = """
+import ctypes, os
+held = bytearray(64 << 20)
+libc = ctypes.CDLL(None)
+stack = ctypes.create_string_buffer(1 << 16)
+top = (ctypes.addressof(stack) + len(stack)) & ~15
+pid = libc.clone(ctypes.cast(libc.pause, ctypes.c_void_p), ctypes.c_void_p(top), 0x100 | 17, None)
+assert pid > 0
+print(pid, flush=True)
+os.read(0, 1)
+os.kill(pid, 9)
+"""
+
+
+@pytest.mark.parametrize("kcmp", [True, False])
+def test_memory_that_two_processes_have_in_common_counts_once(
+    start: Start, monkeypatch: pytest.MonkeyPatch, *, kcmp: bool
+) -> None:
+    """FIELD J1: a child with CLONE_VM is no second 64 MiB; nor where the kernel does not compare them."""
+    process = start(f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {SHARED!r}])")
+    (child,) = said(process)
+    try:
+        if not kcmp:
+            monkeypatch.setattr(meter, "KCMP", {})
+        tree = meter.descendants(process.pid)
+        assert len(tree) == 2
+        assert meter.proportional(tree) > 2 * 64 * MIB
+        assert len(meter.distinct(tree)) == 1
+        assert meter.measure(process.pid, frozenset(), 120 * MIB, 0) is None
+        crossed = meter.measure(process.pid, frozenset(), 60 * MIB, 0)
+        assert crossed is not None
+        assert crossed[1] == 2
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
+def test_copies_of_a_process_are_not_taken_for_one(start: Start) -> None:
+    """They share their pages for now, and show the same; the kernel knows them apart."""
+    process = start(MANY)
+    said(process)
+    tree = meter.descendants(process.pid)
+    try:
+        meter.compared(*tree[:2])
+    except OSError:
+        pytest.skip("this system does not compare processes")
+    assert sorted(meter.distinct(tree)) == sorted(tree)
+
+
 Measured = Callable[[int, int], tuple[int, int] | None]
 
 
@@ -332,7 +471,7 @@ def test_the_guardian_gets_both_modules_without_paying_for_heavy_ones() -> None:
         "before = set(sys.modules)\n"
         f"sys.path.append({str(ROOT)!r})\n"
         "import ipc.guardian.meter\n"
-        "print(*sorted(set(sys.modules) - before))\n"
+        "print(*sorted(set(sys.modules) - before - {*sys.builtin_module_names}))\n"
         "import ipc.guardian.cgroup\n"
         "print(*sorted({'dataclasses', 'pathlib', 're', 'subprocess', 'typing'} & set(sys.modules)))\n"
     )

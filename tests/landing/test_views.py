@@ -119,6 +119,7 @@ def first_schema(home: Path) -> Stand:
 VIEWS: list[tuple[Any, dict[str, Any]]] = [
     *[(view, {}) for view in (views.counts, views.kinds, views.last_run, views.in_flight, views.waiting)],
     *[(view, {}) for view in (views.pending, views.jobs, views.data_version, views.free_bytes)],
+    *[(view, {}) for view in (views.deferred, views.exclusive, views.holds)],
     *[(view, {"job_id": 1}) for view in (views.job, views.attempts, views.events)],
     *[(views.jobs, {name: value}) for name, value in (("tag", "t"), ("kind", "embed"), ("state", "queued"))],
     *[(views.prunable, {"before": 9, "states": ENDED, "tag": tag}) for tag in (None, "t")],
@@ -131,6 +132,7 @@ VIEWS: list[tuple[Any, dict[str, Any]]] = [
 ]
 NOTHING: list[tuple[Any, dict[str, Any]]] = [
     (views.last_code, {"job_id": 1}),
+    (views.next_wake, {}),
     (views.stopping_since, {"run": {"id": 1, "started_at": 1}}),
 ]
 

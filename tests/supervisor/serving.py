@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from landing import views
-from landing.enqueue import Enqueue
+from landing.enqueue import Enqueue, RegisterTiers
 from landing.snapshot import snapshot
 from landing.store import Store
 from policies.payload import payload_text
 from supervisor import events, sensors
 from supervisor.application import load_application
 from supervisor.run.serve import Served, serve
+from supervisor.settings.gates import Scheduling
 from supervisor.settings.values import Settings
 
 GALLERY = str(Path(__file__).with_name("gallery.py"))
@@ -37,19 +38,28 @@ def wait_for(fact: Callable[[], Any], seconds: float = 20.0) -> Any:
 class House:
     """One home folder and the gallery's application."""
 
-    def __init__(self, folder: Path, workers: int = 2, app: str = GALLERY) -> None:
+    def __init__(
+        self, folder: Path, workers: int = 2, app: str = GALLERY, scheduling: Scheduling | None = None
+    ) -> None:
         self.home = folder / "home"
         self.app = app
         (folder / "supervisor.toml").write_text(f"[defaults]\n{MEASURED}")
         defaults = tomllib.loads(MEASURED)
         self.settings = Settings(
-            home=self.home, app=app, max_workers=workers, folder=folder, defaults=defaults
+            home=self.home,
+            app=app,
+            max_workers=workers,
+            folder=folder,
+            defaults=defaults,
+            scheduling=scheduling or Scheduling(),
         )
         self.application = load_application(self.settings)
         self.events: list[events.Event] = []
         self.store = Store(self.home, sensors.now_micros, create_missing=True)
         for register in self.application.declarations():
             self.store.write(register)
+        windows = {name: tier.window for name, tier in self.settings.scheduling.tiers.items()}
+        self.store.write(RegisterTiers(windows))
 
     def enqueue(self, kind: str, payload: Any = None, **options: Any) -> int:
         return self.store.write(Enqueue(kind=kind, payload=payload_text(payload or {}), options=options)).id

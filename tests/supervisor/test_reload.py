@@ -3,15 +3,21 @@
 import json
 import os
 import pty
+import shutil
 import signal
+import subprocess
+import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from supervisor.lock import SupervisorLock, is_live
 from tests.supervisor.changing import NEWER, OLD, change, running, told, write_app
-from tests.supervisor.serving import House, wait_for
+from tests.supervisor.serving import GALLERY, House, wait_for
+from tests.supervisor.test_older_store import older_store
 
 
 def runs(house: House) -> list[tuple[Any, ...]]:
@@ -241,6 +247,68 @@ def test_a_process_that_waits_for_a_change_can_be_stopped(
         assert run.end(number) == code
     assert runs(house) == []
     assert len(run.err) == 1
+
+
+def command(house: House, *words: str) -> tuple[int, str, str]:
+    """Call another command on the same home; return its exit code, stdout and stderr."""
+    argv = [sys.executable, "-m", "supervisor", *words, "--home", str(house.home)]
+    done = subprocess.run(argv, cwd=house.settings.folder, capture_output=True, text=True, timeout=60)
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.fixture
+def broken(tmp_path: Path, request: pytest.FixtureRequest) -> House:
+    """A home whose application does not load any more; the kinds of it are known."""
+    source = write_app(tmp_path, request.node.name)
+    house = House(tmp_path, app=str(source))
+    source.write_text("import no_such_module_anywhere\n")
+    return house
+
+
+def test_who_waits_for_a_change_is_a_supervisor_to_everybody_else(broken: House) -> None:
+    """K6, K9, C194: `status` sees that one starts, `enqueue` asks for no other, `down` finds and ends it."""
+    with running(broken, "--reload") as run:
+        wait_for(lambda: run.err)
+        code, out, _ = command(broken, "status")
+        assert (code, out.split()[:2]) == (0, ["laneway", "starting"])
+        assert command(broken, "enqueue", "tell") == (0, "1\n", "")
+        assert command(broken, "run", "--app", GALLERY)[0] == 3
+        assert command(broken, "down") == (0, f"supervisor (pid {run.process.pid}) stopped\n", "")
+        assert run.process.wait(30) == 0
+    assert not is_live(broken.home)
+    assert len(run.err) == 1
+
+
+def test_who_would_wait_beside_a_supervisor_is_refused_as_ever(broken: House) -> None:
+    """DESIGN 7: exit 3."""
+    lock = SupervisorLock(broken.home, time.monotonic, time.sleep)
+    try:
+        with running(broken, "--reload") as run:
+            assert run.process.wait(30) == 3
+    finally:
+        lock.release()
+    [error] = run.err
+    assert error.startswith(f"error: another supervisor holds {broken.home}; ")
+
+
+def test_a_home_that_comes_while_a_change_is_waited_for_is_held_from_then_on(broken: House) -> None:
+    """K9."""
+    away = broken.home.rename(broken.home.with_name("away"))
+    with running(broken, "--reload") as run:
+        wait_for(lambda: run.err)
+        away.rename(broken.home)
+        wait_for(lambda: is_live(broken.home))
+        assert run.end() == 0
+
+
+def test_who_waits_for_a_change_upgrades_an_older_store_for_those_that_write_to_it(broken: House) -> None:
+    """K7: while it holds the lock, nobody else may."""
+    shutil.rmtree(broken.home)
+    older_store(broken.home, 1)
+    with running(broken, "--reload") as run:
+        wait_for(lambda: run.err)
+        assert command(broken, "enqueue", "vault_sync", json.dumps({"root": "."}))[::2] == (0, "")
+        assert run.end() == 0
 
 
 def test_without_it_a_broken_application_is_exit_2(tmp_path: Path) -> None:

@@ -256,7 +256,8 @@ def test_retention_is_said_in_days_in_the_file_and_in_seconds_by_the_decorator(t
 
 def test_every_option_may_be_set_in_the_file(tmp_path: Path) -> None:
     """A new option that the settings cannot say would go unnoticed."""
-    values = {name: getattr(Options(), name) for name in OPTION_NAMES}
+    said = {"unique": "waiting", "gates": ("power",)}  # their default is that nobody says anything
+    values = {name: getattr(Options(), name) for name in OPTION_NAMES} | said
     lines = [f"{name} = {json.dumps(value)}" for name, value in values.items()]
     written(tmp_path, "\n".join(["[defaults]", *lines]))
     assert load_settings(cwd=tmp_path, environ=NOTHING).defaults == values

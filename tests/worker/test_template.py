@@ -244,27 +244,43 @@ def test_copies_get_random_numbers_of_their_own_from_the_libraries_that_keep_som
     assert len({nest.answer() for _ in range(3)}) == 3
 
 
-def test_what_is_registered_for_the_exit_is_run_in_each_copy_but_the_templates_own_stays(nest: Nest) -> None:
-    """A temporary folder made while importing belongs to the template, which removes it when it leaves."""
+def test_a_copy_runs_at_its_exit_what_was_registered_in_it_and_the_template_its_own(nest: Nest) -> None:
+    """A folder made while importing is the template's, however it was registered and whoever refers to it."""
     nest.write("""
-        import atexit, tempfile, threading, time
-        shared = tempfile.TemporaryDirectory(dir=".", prefix="shared")
-        atexit.register(lambda: open("exits", "a").write("x"))
+        import atexit, logging, logging.handlers, multiprocessing.util, shutil, tempfile, threading, time
+        held = tempfile.TemporaryDirectory(dir=".", prefix="held")
+        atexit.register(tempfile.TemporaryDirectory(dir=".", prefix="bound").cleanup)
+        atexit.register(shutil.rmtree, tempfile.mkdtemp(dir=".", prefix="made"))
+        atexit.register(lambda: open("exits", "a").write("template"))
+        log = logging.handlers.MemoryHandler(99, target=logging.FileHandler("log", delay=True))
+        logging.getLogger().addHandler(log)
         @app.lane("pid")
         def pid(job, ctx):
+            global held
+            mine = tempfile.TemporaryDirectory(dir=".", prefix="mine")
             own = tempfile.mkdtemp(dir=".", prefix="own")
             atexit.register(os.rmdir, own)
+            atexit.register(lambda: open("exits", "a").write("x"))
+            multiprocessing.util.Finalize(None, lambda: open("exits", "a").write("y"), exitpriority=1)
+            logging.warning("told late")
             threading.Thread(target=time.sleep, args=(1000,)).start()
-            return os.path.isdir(shared.name) and os.path.isdir(own)
+            keep.append(mine)
+            held = None
+            return os.getpid()
+        keep = []
     """)
-    assert [nest.answer() for _ in range(3)] == [True, True, True]
-    assert (nest.kept.folder / "exits").read_text() == "xxx"
-    assert len(list(nest.kept.folder.glob("shared*"))) == 1
-    assert list(nest.kept.folder.glob("own*")) == []
+    for _ in range(3):
+        nest.answer()
+        folders = sorted(one.name[:4] for one in nest.kept.folder.iterdir() if one.is_dir())
+        assert [one for one in folders if one != "__py"] == ["boun", "held", "made"]
+    assert (nest.kept.folder / "exits").read_text() == "xyxyxy"
+    assert (nest.kept.folder / "log").read_text() == "told late\n" * 3
     nest.kept.keeper.let_go()
     nest.kept.wait_for(nest.kept.keeper.reap)
-    assert list(nest.kept.folder.glob("shared*")) == []
-    assert (nest.kept.folder / "exits").read_text() == "xxxx"
+    assert [
+        one.name for one in nest.kept.folder.iterdir() if one.is_dir() and one.name != "__pycache__"
+    ] == []
+    assert (nest.kept.folder / "exits").read_text() == "xyxyxytemplate"
 
 
 def test_a_template_stays_as_it_is_however_many_copies_it_makes(nest: Nest) -> None:

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ from landing.snapshot import snapshot
 from policies.gates.vocabulary import Limits
 from policies.readings import MemoryReading, Power, PowerReading, PresenceReading
 from policies.routing import BUILT_IN, Tier
-from supervisor import events
 from supervisor.client import Client
 from supervisor.run.serve import serve
 from supervisor.settings.gates import Scheduling
@@ -51,20 +51,19 @@ class Gated:
     """A home whose supervisor runs in a thread, over a machine that obeys the test."""
 
     def __init__(self, folder: Path) -> None:
-        self.house = House(folder, workers=2, app=APP)
+        tiers = {**BUILT_IN, "minilm": MINILM, "qwen": QWEN}
+        limits = Limits(memory_reserve=2_000_000_000)
+        self.house = House(
+            folder, workers=2, app=APP, scheduling=Scheduling(limits=limits, tiers=tiers, quantum=0.2)
+        )
         self.machine = Machine()
-        self.limits = Limits(memory_reserve=2_000_000_000)
-        self.told: list[events.Event] = []
+        self.told: list[Any] = []
 
     def serve(self) -> Any:
         """Serve until idle."""
-        tiers = {**BUILT_IN, "minilm": MINILM, "qwen": QWEN}
-        settings = replace(
-            self.house.settings, scheduling=Scheduling(limits=self.limits, tiers=tiers, quantum=0.2)
-        )
         return serve(
             self.house.application,
-            settings,
+            self.house.settings,
             until_idle=True,
             report=self.told.append,
             probes=self.machine.probes,
@@ -146,7 +145,7 @@ def overlaps(gated: Gated, *jobs: int) -> bool:
     spans = sorted(
         (one["claimed_at"], one["finished_at"]) for job in jobs for one in gated.house.attempts(job)
     )
-    return any(later[0] < earlier[1] for earlier, later in zip(spans, spans[1:], strict=False))
+    return any(later[0] < earlier[1] for earlier, later in pairwise(spans))
 
 
 def test_no_more_of_a_kind_run_at_once_than_it_allows(gated: Gated) -> None:
@@ -207,7 +206,9 @@ def test_a_job_whose_gate_closes_yields_after_the_next_batch_and_goes_on_when_it
     assert gated.house.query("SELECT count(*), count(DISTINCT n) FROM items") == [(50_000, 50_000)]
 
 
-def test_power_never_stops_what_runs_already(gated: Gated, running: Callable[[], None], tmp_path: Path) -> None:
+def test_power_never_stops_what_runs_already(
+    gated: Gated, running: Callable[[], None], tmp_path: Path
+) -> None:
     """C133: a kind that does not yield finishes on battery."""
     go = tmp_path / "go"
     job = gated.house.enqueue("heavy", {"rows": 2_000, "until": str(go)})
