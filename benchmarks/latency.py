@@ -13,7 +13,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from signal import SIGTERM
 from statistics import median, quantiles
 from typing import NamedTuple
 
@@ -51,7 +50,7 @@ def supervising(home: Path) -> Iterator[tuple[Client, int]]:
         client.wait([client.enqueue("stamp").id], timeout=60)
         yield client, process.pid
     finally:
-        os.kill(process.pid, SIGTERM)
+        process.terminate()
         process.wait()
 
 

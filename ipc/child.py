@@ -109,6 +109,7 @@ class Child:
         over: it and all that it started have ended, or it could not be started, or it was lost.
         exit: how it ended, None where nobody knows.
         failed: why it could not be started, None if it could.
+        errno: the system's error that was the reason, 0 for none.
         ended: how many processes ended with it, itself included; who was dead before does not count.
         peak: bytes that it held at most.
         cpu: CPU seconds that it used.
@@ -139,6 +140,7 @@ class Child:
         self.over = False
         self.exit: Exit | None = None
         self.failed: str | None = None
+        self.errno = 0
         self.ended = self.peak = 0
         self.cpu = 0.0
         self.left: tuple[int, ...] = ()
@@ -150,8 +152,8 @@ class Child:
         match told:
             case Started(pid, template, tier, spawn):
                 self.pid, self.template, self.tier, self.spawn = pid, template, tier, spawn
-            case Failed(why):
-                self.failed, self.over = why, True
+            case Failed(why, number):
+                self.failed, self.errno, self.over = why, number, True
             case Over(code, ended, peak, cpu):
                 self.exit = Exit(code, None) if code >= 0 else Exit(None, -code)
                 self.ended, self.peak, self.cpu = ended, peak, cpu

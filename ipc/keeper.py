@@ -44,9 +44,10 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """No process could be started."""
+    """No process could be started; `errno` is the system's error, 0 for none."""
 
     why: str
+    errno: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +265,15 @@ def read_started(values: list[str]) -> Started:
     return Started(pid, template, values[2], " ".join(values[3:]))
 
 
+def read_failed(values: list[str]) -> Failed:
+    """Read why no worker could be started; what a template says of that need not begin with a number."""
+    try:
+        (number,) = whole(values[:1], 1)
+    except ValueError:
+        return Failed(" ".join(values))
+    return Failed(" ".join(values[1:]), number)
+
+
 def read_over(values: list[str]) -> Over:
     """Read the end of a worker; the system counts its peak in KiB, macOS in bytes."""
     code, ended, peak, cpu = whole(values, 4)
@@ -272,7 +282,7 @@ def read_over(values: list[str]) -> Over:
 
 READERS: Final[Mapping[str, Callable[[list[str]], Told]]] = {
     orders.STARTED: read_started,
-    orders.FAILED: lambda values: Failed(" ".join(values)),
+    orders.FAILED: read_failed,
     orders.CROSSED: lambda values: Crossed(*whole(values, 2)),
     orders.BESIDE: lambda values: Beside(*whole(values, 2)),
     orders.LEFT: lambda values: Left(tuple(whole(values, len(values)))),

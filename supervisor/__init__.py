@@ -11,11 +11,27 @@ if TYPE_CHECKING:
     from ipc.endings import Fail, Retry, Skip
     from supervisor.api import App, Context, Job, Landing, Lane, Rows
     from supervisor.client import Client
+    from supervisor.secrets import Authority
+    from supervisor.secrets.minter import signing_authority
 
-__all__ = ["App", "Client", "Context", "Fail", "Job", "Landing", "Lane", "Retry", "Rows", "Skip"]
+__all__ = [
+    "App",
+    "Authority",
+    "Client",
+    "Context",
+    "Fail",
+    "Job",
+    "Landing",
+    "Lane",
+    "Retry",
+    "Rows",
+    "Skip",
+    "signing_authority",
+]
 
 _HOMES = {
     "App": "supervisor.api",
+    "Authority": "supervisor.secrets",
     "Client": "supervisor.client",
     "Context": "supervisor.api",
     "Fail": "ipc.endings",
@@ -25,6 +41,7 @@ _HOMES = {
     "Retry": "ipc.endings",
     "Rows": "supervisor.api",
     "Skip": "ipc.endings",
+    "signing_authority": "supervisor.secrets.minter",
 }
 
 

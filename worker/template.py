@@ -107,7 +107,7 @@ def asked(guardian: socket) -> Sequence[int]:
         if not word or len(fds) == DESCRIPTORS:
             return fds
         close(fds)
-        guardian.sendall(refusal("the application has too many files open"))
+        guardian.sendall(refusal(OSError("the application has too many files open")))
 
 
 def copy(guardian: socket, place: Place, fds: Sequence[int]) -> bool:
@@ -119,7 +119,7 @@ def copy(guardian: socket, place: Place, fds: Sequence[int]) -> bool:
         between = os.fork()  # noqa: TID251 - this is where copies are made
     except OSError as error:
         close(pipes)
-        guardian.sendall(refusal(error.strerror))
+        guardian.sendall(refusal(error))
         return False
     told, tell, opened, gate = pipes
     if between == 0:
@@ -137,7 +137,7 @@ def copy(guardian: socket, place: Place, fds: Sequence[int]) -> bool:
     line = b""
     with suppress(BlockingIOError):
         line = os.read(told, LINE)
-    guardian.sendall(line or refusal("it was killed"))
+    guardian.sendall(line or refusal(OSError("it was killed")))
     with suppress(BrokenPipeError):  # it is dead; its parent sees that
         os.write(gate, line[:1])
     close((told, gate))
@@ -149,7 +149,7 @@ def step_aside(tell: int, opened: int, gate: int) -> None:
     try:
         pid = os.fork()  # noqa: TID251
     except OSError as error:
-        os.write(tell, refusal(error.strerror))
+        os.write(tell, refusal(error))
         os._exit(1)
     if pid:
         os.write(tell, b"pid %d\n" % pid)
@@ -168,9 +168,9 @@ def begin(place: Place, fds: Sequence[int]) -> None:
     reseed()
 
 
-def refusal(why: str | None) -> bytes:
+def refusal(error: OSError) -> bytes:
     """Return what the guardian is told when there will be no copy."""
-    return f"none a copy cannot be made: {why}\n".encode()
+    return f"none {error.errno or 0} a copy cannot be made: {error.strerror or error}\n".encode()
 
 
 def close(fds: Sequence[int]) -> None:

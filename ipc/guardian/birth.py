@@ -22,7 +22,12 @@ NOT_BEGUN = 126
 
 
 class NotBegun(Exception):
-    """The process could not be started; the text says why."""
+    """The process could not be started; the text says why, after the number of the system's error or 0."""
+
+
+def not_begun(error: OSError) -> NotBegun:
+    """Return that a process could not be started for this reason."""
+    return NotBegun(f"{error.errno or 0} a process cannot be started: {error.strerror}")
 
 
 class Birth:
@@ -95,7 +100,9 @@ def bear(start: Start, fds: tuple[int, int, int], control: int | None) -> Birth:
             os.close(told)
             become(start, fds, control, guardian)
         except BaseException as error:  # noqa: BLE001 - nothing of the guardian may run on in the copy
-            os.write(tell, (str(error) or type(error).__name__).encode("utf-8", "backslashreplace")[:1000])
+            number = getattr(error, "errno", None) or 0
+            text = f"{number} {str(error) or type(error).__name__}"
+            os.write(tell, text.encode("utf-8", "backslashreplace")[:1000])
         os._exit(NOT_BEGUN)
     os.close(tell)
     return Birth(pid, told)

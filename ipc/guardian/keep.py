@@ -11,6 +11,7 @@ import os
 import select
 import signal
 from contextlib import suppress
+from errno import EMFILE
 from time import monotonic
 
 from ipc.guardian import birth, cgroup, meter, parting, sweep
@@ -145,13 +146,13 @@ class Guardian:
             self._part_from(template)
         try:
             if len(fds) != DESCRIPTORS:
-                raise birth.NotBegun("a process cannot be started: its guardian has no room for descriptors")
+                raise OSError(EMFILE, "its guardian has no room for descriptors")
             channel, output, stacks = fds
             self._nursery.start(start, (channel, output, stacks))
         except birth.NotBegun as error:
             self._lifeline.tell(FAILED, error)
         except OSError as error:
-            self._lifeline.tell(FAILED, f"a process cannot be started: {error.strerror}")
+            self._lifeline.tell(FAILED, birth.not_begun(error))
         finally:
             for fd in fds:
                 os.close(fd)

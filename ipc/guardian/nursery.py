@@ -173,7 +173,7 @@ class Nursery:
             parting.end(self.give_up())
             self.start(start, fds)
         except OSError as error:
-            raise birth.NotBegun(f"a process cannot be started: {error.strerror}") from None
+            raise birth.not_begun(error) from None
         finally:
             close(fds)
 

@@ -1,7 +1,7 @@
 """The guardian's side of a template: a child that has imported the application and makes copies of itself.
 
     guardian  --- one byte, with 3 descriptors ------------->  template
-    guardian  <-- "up", "pid N" | "none WHY" | "alone WHY" --  template
+    guardian  <-- "up", "pid N" | "none NUMBER WHY" | "alone WHY" --  template
 
 A copy is made by two forks, so that it becomes the guardian's own child and is watched, killed and
 reaped like any other. It begins only after its number has been told, which is believed if it is a child's.

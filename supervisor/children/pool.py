@@ -7,13 +7,14 @@ One child more than there are slots, so that a warm one stands by, each kept by 
 made for one profile and takes only kinds of that profile (CONTRACTS K13).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from errno import EMFILE
 from typing import TYPE_CHECKING, Final
 
 from ipc.child import Child, Command
 from ipc.errors import ProtocolError
 from ipc.keeper import Beside, Crossed, Keeper, Over, Started, Told
-from ipc.messages import Down, Failed, Ready, Up
+from ipc.messages import Failed, Ready, Up
 from policies.options import Options
 from supervisor.application import Profile
 from supervisor.children import rest
@@ -62,6 +63,7 @@ class Pool:
         self._workers = self._roll.workers
         self.ready, self.slow_starts = self._roll.ready, self._roll.slow_starts
         self._lines = Lines(loop, self)
+        self.send, self.listen = self._lines.send, self._lines.listen
         self.starts = Starts(monotonic)
         self._ladders = Ladders(self._workers, monotonic, self._remove)
         self._closed = False
@@ -77,16 +79,24 @@ class Pool:
     def __iter__(self) -> Iterator[Worker]:
         return iter(tuple(self._workers))
 
-    def want(self, profile: Profile, many: int = 1) -> None:
-        """Have `many` children of `profile` ready soon, replacing an idle one of another if need be."""
-        missing = many - self._roll.coming(profile)
-        if self._closed or not self.starts.may_start(profile) or missing <= 0:
+    def want(self, profile: Profile, many: int = 1, better: Sequence[Profile] = ()) -> None:
+        """Have `many` children of `profile` ready soon, but one at a time until one has started well.
+
+        If need be they replace an idle one of another, unless that is `better`, or one whose start hangs.
+        """
+        good = self.starts.good
+        missing = (many if profile in good else 1) - self._roll.coming(profile)
+        if self._closed or missing <= 0 or not self.starts.may_start(profile):
             return
-        if (room := self._roll.room(profile)) > 0:
+        if (room := self._roll.room(profile, good)) > 0:
             for _ in range(min(room, missing)):
-                self._start(profile)
-        elif (idle := self._roll.to_replace(profile)) is not None:
-            self.dismiss(idle)
+                if self.starts.may_start(profile):
+                    self._start(profile)
+        elif (other := self._roll.to_replace(profile, good, better, self.starts.patience)) is not None:
+            if other.stage is Stage.STARTING:
+                self.starts.put_off(other.profile)
+                self.stop(other, grace=0.0)
+            self.dismiss(other)
 
     def take(self, profile: Profile, since: float) -> Worker | None:
         """Hand over a ready child of `profile` that sees all that there was at `since`, or None."""
@@ -110,7 +120,8 @@ class Pool:
             sight = sight_of(command)
             worker = Worker(Child(command, keeper), profile, sight, started_at=self._monotonic())
         except OSError as error:
-            self.starts.failed(profile, f"a process cannot be started: {error.strerror}")
+            why = f"a process cannot be started: {error.strerror}"
+            self.starts.failed(profile, why, self._monotonic(), error.errno or 0)
             return
         self._workers.append(worker)
         self._lines.open(worker)
@@ -119,6 +130,7 @@ class Pool:
         """A child is ready once it says so and its guardian has it: whichever comes last."""
         if worker.stage is Stage.STARTING and worker.said_ready and worker.child.pid:
             worker.stage, worker.ready_at = Stage.READY, self._monotonic()
+            self.starts.began_well(worker.profile)
             self.listener.ready()
 
     # --- what guardians tell
@@ -150,7 +162,11 @@ class Pool:
             case Beside() if worker.stage is Stage.RESTING:
                 self._judge_rest(worker, told)
         if worker.child.over:
-            worker.child.keeper.free = True
+            worker.child.keeper.free = worker.child.errno != EMFILE
+            if (
+                not worker.child.keeper.free
+            ):  # a job may have taken its descriptors from it, or its template's
+                worker.child.keeper.put_down()
             worker.complaint = worker.complaint or worker.child.failed or ""
             self._is_over(worker)
 
@@ -206,18 +222,6 @@ class Pool:
         elif not worker.hung_up:
             worker.hung_up = True
             self.listener.hung_up(worker)
-
-    def send(self, worker: Worker, message: Down) -> None:
-        """Queue a message to a child; one that is gone is noticed elsewhere.
-
-        Raises:
-            ipc.errors.ChannelFull: the child does not read what it is sent.
-        """
-        self._lines.send(worker, message)
-
-    def listen(self, worker: Worker, budget: int) -> int:
-        """Read at most `budget` bytes from a child and pass on what they say; return how many there were."""
-        return self._lines.listen(worker, budget)
 
     # --- rest, leave and stop
 
@@ -293,6 +297,6 @@ class Pool:
             self._keepers.abandon(child.keeper)
         self._lines.close(worker)
         if before is Stage.STARTING or (before is Stage.READY and worker.gone_at - worker.ready_at < SETTLED):
-            self.starts.failed(worker.profile, worker.complaint or end_of(worker))
+            self.starts.failed(worker.profile, end_of(worker), worker.started_at, child.errno)
         self.listener.gone(worker)
         child.close()

@@ -36,24 +36,29 @@ class Roll:
         return sum(one.stage in stages and one.profile == profile for one in self.workers)
 
     def room(self, profile: Profile, good: Set[Profile]) -> int:
-        """Return how many more of `profile` may be started: those that are not `good` leave a place to others."""
+        """Return how many more of `profile` may be started: those that are not `good` leave one place."""
         if profile.thread:
             return 1 - sum(one.profile == profile for one in self.workers)
         return min(self._limit - sum(map(takes_place, self.workers)), self._trials(profile, good))
 
-    def to_replace(self, profile: Profile, good: Set[Profile], better: Sequence[Profile]) -> Worker | None:
-        """Return an idle child that one of `profile` may take the place of; none of those that are `better`."""
-        if profile.thread or self.coming(profile) or self._trials(profile, good) <= 0:
-            return None
-        idle = (one for one in self.workers if one.stage is Stage.READY and takes_place(one))
-        return next((one for one in idle if one.profile not in better), None)
+    def to_replace(
+        self,
+        profile: Profile,
+        good: Set[Profile],
+        better: Sequence[Profile],
+        patience: Callable[[Profile], float],
+    ) -> Worker | None:
+        """Return a child that one of `profile` may take the place of, where that has none: idle, or hanging.
 
-    def overdue(self, profile: Profile, patience: Callable[[Profile], float]) -> Worker | None:
-        """Return a child whose start has taken so long that one of `profile`, which has none, is tried instead."""
+        No idle one is taken that is `better`, and none whose start has not taken its `patience` in seconds.
+        """
         if profile.thread or self.coming(profile):
             return None
-        now, starting = self._monotonic(), (one for one in self.workers if one.stage is Stage.STARTING)
-        return next((one for one in starting if now - one.started_at > patience(one.profile)), None)
+        children, now = [*filter(takes_place, self.workers)], self._monotonic()
+        idle = (one for one in children if one.stage is Stage.READY and one.profile not in better)
+        starting = (one for one in children if one.stage is Stage.STARTING)
+        hanging = (one for one in starting if now - one.started_at > patience(one.profile))
+        return (next(idle, None) if self._trials(profile, good) > 0 else None) or next(hanging, None)
 
     def _trials(self, profile: Profile, good: Set[Profile]) -> int:
         """Return how many of `profile` may be started if all that are not known to start leave one place."""

@@ -74,7 +74,7 @@ class Starts:
         return next((why for why in same if why.code == CHANGED), None)
 
     def patience(self, profile: Profile) -> float:
-        """Return how many seconds a start may take where it is in the way of others; twice as long each time."""
+        """Return how many seconds a start may take while others wait for its place; each time twice."""
         return float(SLOW_START * 2 ** self._put_off.get(profile, 0))
 
     def put_off(self, profile: Profile) -> None:
@@ -89,12 +89,9 @@ class Starts:
         self._put_off.pop(profile, None)
 
     def failed(self, profile: Profile, why: str, began: float, number: int = 0) -> None:
-        """Count a failed start, unless it was under way when another failed, or the system had no room for it.
+        """Count a failed start, unless another had failed since it `began`, or the system had no room for it.
 
-        Args:
-            why: a line.
-            began: monotonic seconds.
-            number: the system's error, 0 for none.
+        `number` is the system's error, 0 for none.
         """
         if began < self._not_before.get(profile, 0.0):
             return

@@ -87,7 +87,9 @@ def thread_left(worker: Worker) -> int | None:
 
 
 def end_of(worker: Worker) -> str:
-    """Say how a child ended that did no work; what we have killed did not end by itself."""
+    """Say why a child did no work: its own complaint, or its end; what we have killed did not end by itself."""
+    if worker.complaint:
+        return worker.complaint
     if worker.climb is not None and worker.climb.last is not None:
         return "the child closed its channel, and did not leave"
     return f"the child ended too soon: {worker.child.exit}"

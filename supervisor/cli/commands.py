@@ -139,6 +139,15 @@ def status(*, home: str | None, as_json: bool, strict: bool) -> int:
 
 
 @commands.command()
+@common()
+def top(*, home: str | None, as_json: bool) -> int:
+    """Show the status again every second, until q or Ctrl-C; once where stdout is no terminal."""
+    from supervisor.cli.top import top_command
+
+    return top_command(home=home, as_json=as_json)
+
+
+@commands.command()
 @common(app=True)
 def check(**asked: Any) -> int:
     """Check settings and application; all complaints at once."""

@@ -1,12 +1,12 @@
 """`supervisor doctor`: what this machine, environment and store are, and what is wrong with them.
 
-environment + what can be done to children + store, with the kinds it knows  ->  findings, one a line
+environment + what can be done to children + owner, power, memory + store  ->  findings, one a line
 """
 
 import platform
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
@@ -20,6 +20,7 @@ from landing.errors import StoreError
 from landing.snapshot import snapshot, store_size
 from supervisor import machine, sensors
 from supervisor.cli.codes import FAILED
+from supervisor.cli.findings import Finding, machine_findings
 from supervisor.cli.output import page, plain, print_json
 from supervisor.cli.status import next_step
 from supervisor.lock import is_live
@@ -35,20 +36,15 @@ GROUP_ONLY: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One line. `level` is ok, warning (works, with a risk) or wrong; `advice` says what to do."""
-
-    name: str
-    value: str
-    level: str = "ok"
-    advice: str = ""
-
-
 def doctor_command(*, home: str | None, as_json: bool) -> int:
     """Print the findings; 1 says that something is wrong."""
     place = find_home(home)
-    findings = [*environment_findings(), *children_findings(shielded(place)), *store_findings(place)]
+    findings = [
+        *environment_findings(),
+        *children_findings(shielded(place)),
+        *machine_findings(home),
+        *store_findings(place),
+    ]
     wrong = any(finding.level == "wrong" for finding in findings)
     if as_json:
         print_json({"ok": not wrong, "findings": [asdict(finding) for finding in findings]})

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from shlex import quote
 from typing import Any, NamedTuple
 
 from supervisor.cli import hints
-from supervisor.cli.output import page, plain, print_json, short
+from supervisor.cli.output import one_line, page, plain, print_json, short
 from supervisor.settings.place import find_home
+from supervisor.told.gates import gates_line, models_line
 from supervisor.told.plan import RESUME_MISMATCH
 from supervisor.told.status import status
 from supervisor.told.units import count, duration
@@ -56,8 +58,9 @@ def screen(facts: dict[str, Any], *, strict: bool = False) -> Iterator[str]:
         yield f"!  {count(failed, 'job')} failed (--strict)"
     if facts["next"]:
         yield f"   next: {facts['next']}"
+    yield from machine(facts)
     if facts["running"]:
-        yield running_head(len(facts["running"]), up=is_up(facts["supervisor"]))
+        yield running_head(len(facts["running"]), facts["slots"], up=is_up(facts["supervisor"]))
         yield from page([running_row(job) for job in facts["running"]], indent="  ")
     waiting = sum(facts["jobs"].get(state, 0) for state in ("pending", "queued", "deferred"))
     if waiting:
@@ -107,16 +110,43 @@ def near(path: str) -> str:
         return path
 
 
-def running_head(jobs: int, *, up: bool) -> str:
-    """Say how many run, or that nobody runs them now, whatever their rows say."""
-    return f"RUNNING {jobs}" if up else f"WAS RUNNING {jobs} when the supervisor died"
+def machine(facts: dict[str, Any]) -> Iterator[str]:
+    """Yield how the gates stand that something goes by, and what is in memory where tiers have models."""
+    if line := gates_line(facts["gates"]):
+        yield f"gates   {one_line(line)}"
+    if facts["models"] is not None:
+        yield f"models  {one_line(models_line(facts['models']))}"
+
+
+def running_head(jobs: int, slots: int | None, *, up: bool) -> str:
+    """Say how many run, and of how many, or that nobody runs them now, whatever their rows say."""
+    if not up:
+        return f"WAS RUNNING {jobs} when the supervisor died"
+    return f"RUNNING {jobs}" if slots is None else f"RUNNING {jobs} of {slots}"
 
 
 def running_row(job: dict[str, Any]) -> tuple[str, ...]:
     """Return the cells of one job in flight."""
     runs = "starting" if job["for_s"] is None else duration(job["for_s"])
-    note = f"attempt {job['attempt']}" + (", cancelling" if job["state"] == "cancelling" else "")
-    return f"#{job['id']}", plain(job["kind"]), progress(job), runs, note
+    notes = [f"attempt {job['attempt']}"]
+    notes += ["cancelling"] if job["state"] == "cancelling" else []
+    notes += [f"yielding: {job['yielding']}"] if job["yielding"] else []
+    return f"#{job['id']}", job["kind"], progress(job), rate(job), batch(job), runs, ", ".join(notes)
+
+
+def rate(job: dict[str, Any]) -> str:
+    """Say how fast it lands, and over how long that was taken: "412 rows/s in 9 s"."""
+    if job["rate"] is None:
+        return ""
+    return f"{job['rate']:,.{0 if job['rate'] >= 10 else 1}f} rows/s in {duration(job['rate_s'])}"
+
+
+def batch(job: dict[str, Any]) -> str:
+    """Say how long the next batch has been awaited, and how long that may take: "batch 3 of 120 s"."""
+    age, most = job["batch_s"], job["batch_limit_s"]
+    if age is None:
+        return f"batch limit {most:g} s" if most else "no batch limit"
+    return f"batch {age:.0f} of {most:g} s" if most else f"batch {duration(age)}, no limit"
 
 
 def progress(job: dict[str, Any]) -> str:
@@ -129,11 +159,27 @@ def progress(job: dict[str, Any]) -> str:
 def waiting_row(group: dict[str, Any]) -> tuple[str, ...]:
     """Return the cells of jobs that wait for the same reason."""
     number = f"{group['jobs']:,}{'+' if group['jobs'] >= 1000 else ''} x"
+    more = len(group["reasons"]) - 1
+    why = short(group["text"], 60) + (f" (and {more} more)" if more else "")
     if "oldest_s" in group:
         when = f"oldest {duration(group['oldest_s'])}"
     else:
         when = "" if group["wakes_s"] is None else f"next in {duration(group['wakes_s'])}"
-    return number, plain(group["kind"]), short(group["text"], 60), when
+    return number, group["kind"], why, when, until(group)
+
+
+def until(group: dict[str, Any]) -> str:
+    """Say what frees them, or ""."""
+    if group["reason"] == "kind_held":
+        return hints.command(f"unhold --kind {quote(group['kind'])}")
+    return f"until {short(group['until'], 40)}" if group["until"] else ""
+
+
+def coming(facts: dict[str, Any]) -> str:
+    """Say which job wakes next, or ""."""
+    if (wake := facts["next_wake"]) is None:
+        return ""
+    return f"; next: #{wake['id']} {one_line(wake['kind'])} in {duration(wake['in_s'])}"
 
 
 def last_line(facts: dict[str, Any]) -> str:
@@ -147,6 +193,7 @@ def last_line(facts: dict[str, Any]) -> str:
         advice = "; ".join(remedies(failed, facts["jobs"]["failed"]))
         line += f"; {count(facts['jobs']['failed'], 'job')} failed in all ({names}: {advice})"
     free = f" ({facts['free_mb']:g} MB free)" if facts["free_mb"] >= 1 else ""
+    line += coming(facts)
     return f"{line}; store {facts['store_mb']:g} MB{free}, WAL {facts['wal_mb']:g} MB"
 
 

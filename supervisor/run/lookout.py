@@ -16,7 +16,7 @@ from supervisor.attempt.conversation import World
 from supervisor.attempt.dispatch import Dispatch
 from supervisor.children.pool import Pool
 from supervisor.children.roll import SLOW_START
-from supervisor.children.starts import CHANGED, changed
+from supervisor.children.starts import CHANGED, LONGEST_WAIT, changed
 from supervisor.run.clocks import Clocks, jump, set_since
 from supervisor.run.parts import Parts
 from supervisor.run.seek import Seeker, ignore
@@ -44,6 +44,7 @@ class Lookout:
         self._clocks = self._read_clocks()
         self._warned: set[Profile] = set()
         self._slow: set[Profile] = set()
+        self._lacked = False
         self._cold: set[Profile] = set()
         self.reload = False
         self.outdated = ""
@@ -71,6 +72,7 @@ class Lookout:
         if self.reload and (files := self._pool.starts.own.changed()):
             self._end_for(changed(files))
         self._warn_of_starts()
+        self._warn_of_lack()
 
     def _read_clocks(self) -> Clocks:
         return Clocks(self._world.now(), sensors.steady())
@@ -105,6 +107,13 @@ class Lookout:
             self._cold.add(profile)
             text = f"children of {', '.join(profile.specs)} start cold: {self._pool.starts.cold[profile]}"
             self._parts.report(events.Warned("template_failed", text))
+
+    def _warn_of_lack(self) -> None:
+        """Say once that starts wait for a system that has no room."""
+        if self._pool.starts.lack and not self._lacked:
+            self._lacked = True
+            text = f"{self._pool.starts.lack}; starts are tried again, at most {LONGEST_WAIT:g} s apart"
+            self._parts.report(events.Warned("child_start_waits", text))
 
     def _warn_of_held(self, profile: Profile) -> None:
         self._warned.add(profile)

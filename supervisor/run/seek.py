@@ -174,9 +174,9 @@ class Seeker:
         if reply.claimed is not None:
             self._look = True
             self._make_room(reply.claimed)
-        if reply.wanted is not None and self._free() <= 0:
-            self._turns.make_way(reply.wanted)
         if reply.wanted:
+            if self._free() <= 0:
+                self._turns.make_way(reply.wanted[0])
             self._wanted = list(dict.fromkeys(self._kinds[head.kind].profile for head in reply.wanted))
             self._have_children()
 

@@ -11,7 +11,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from policies.job import MICROS
-from supervisor.secrets import Minted, Token
+from supervisor import sensors
+from supervisor.secrets import Authority, Minted, Token
 
 if TYPE_CHECKING:
     from itsdangerous import URLSafeSerializer
@@ -98,3 +99,8 @@ class SigningMinter:
 
         signing = {"digest_method": hashlib.sha256, "key_derivation": "hmac"}
         return URLSafeSerializer(self._key, salt="laneway token", signer_kwargs=signing)
+
+
+def signing_authority() -> Authority:
+    """Return the right to mint with a new key, which lives as long as this process."""
+    return Authority(SigningMinter(sensors.now_micros, sensors.steady))

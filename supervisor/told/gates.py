@@ -72,11 +72,11 @@ def gates_line(found: list[dict[str, Any]]) -> str:
 
 
 def gate_in_words(gate: Mapping[str, Any]) -> str:
-    """Say one reading; who said so is told where it is unknown or closes the gate: there somebody asks."""
+    """Say one reading; who said so is told where it has no figure or closes the gate: there somebody asks."""
     if gate["gate"] == "quiet":
         return "yes, closed" if gate["closed"] else "no"
     said = {"power": power, "presence": presence, "memory": memory}.get(gate["gate"], state)(gate)
-    if (gate["closed"] or said == "unknown") and gate.get("source"):
+    if (gate["closed"] or said in {"unknown", "away"}) and gate.get("source"):
         said += f" ({gate['source']})"
     return f"{said}, closed" if gate["closed"] else said
 
@@ -96,8 +96,8 @@ def presence(gate: Mapping[str, Any]) -> str:
     """Say "away 14 min", "present, 3 s since a touch" or "unknown"."""
     idle = gate.get("idle_s")
     match state(gate):
-        case "away":
-            return "away, nobody is logged in" if idle is None else f"away {duration(idle)}"
+        case "away" if idle is not None:
+            return f"away {duration(idle)}"
         case "present" if idle is not None:
             return f"present, {duration(idle)} since a touch"
         case other:

@@ -47,7 +47,7 @@ def status(home: Path) -> dict[str, Any]:
             "gates": gates(told),
             "models": models(told),
             "slots": here.slots,
-            "running": [running_facts(job, now, asked.get(str(job["id"]))) for job in in_flight],
+            "running": [running_facts(job, now, asked.get(str(job["id"])), live=live) for job in in_flight],
             "held": held,
             "waiting": waiting_facts(db, now, here),
             "next_wake": next_wake(db, now),
@@ -101,18 +101,22 @@ def supervisor_facts(
     }
 
 
-def running_facts(row: dict[str, Any], now: int, yields: str | None = None) -> dict[str, Any]:
+def running_facts(
+    row: dict[str, Any], now: int, yields: str | None = None, *, live: bool = True
+) -> dict[str, Any]:
     """Return what one job in flight is at; `yields` is why it was asked for its slot.
 
+    Where no supervisor lives, nothing lands and no limit runs.
+
     `rate` is rows a second over `rate_s`, the attempt so far; None where earlier attempts landed rows, too.
-    `batch_s` is how long its first batch has been awaited; of the later ones nobody has written down when they
-    came. `batch_limit_s` is the limit that holds now, 0 for none.
+    `batch_s` is how long its first batch has been awaited; when the later ones came is written down nowhere.
+    `batch_limit_s` is the limit that holds now, 0 for none.
     """
     started, batches = row["started_at"], row["landed_seq"]
     for_s = None if started is None else round(max(0, now - started) / MICROS, 1)
-    is_first = row["landed_before"] == batches
+    is_first = live and row["landed_before"] == batches
     limits = ("start_deadline", "batch_deadline") if is_first else ("batch_deadline",)
-    rated = row["landed_before"] == 0 and for_s is not None and for_s >= RATED_SECONDS
+    rated = live and row["landed_before"] == 0 and for_s is not None and for_s >= RATED_SECONDS
     return {
         "id": row["id"],
         "kind": row["kind"],

@@ -45,7 +45,10 @@ class Run(NamedTuple):
 
 
 def waiting_facts(db: "Connection", now: int, run: Run) -> list[dict[str, Any]]:
-    """Return the groups; counts stop at 1,000 a group. `reason`, `text` and `until` are those of `reasons[0]`."""
+    """Return the groups; counts stop at 1,000 each.
+
+    `reasons` are all that hold one; `reason`, `text` and `until` are those of the first.
+    """
     holds = views.holds(db)
     groups = [
         {

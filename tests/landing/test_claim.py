@@ -158,11 +158,11 @@ def test_a_claim_takes_only_kinds_with_a_ready_child_and_says_what_else_it_wants
     other = stand.enqueue("once")
     reply = stand.look("once")
     assert reply.claimed is not None
-    assert (reply.claimed.job, reply.wanted.kind) == (other, "scan")
+    assert (reply.claimed.job, [one.kind for one in reply.wanted]) == (other, ["scan"])
     reply = stand.look("once")
-    assert (reply.claimed, reply.wanted.kind) == (None, "scan")
+    assert (reply.claimed, [one.kind for one in reply.wanted]) == (None, ["scan"])
     reply = stand.look("once", loaded={"once"})
-    assert (reply.claimed, reply.wanted) == (None, None)
+    assert (reply.claimed, reply.wanted) == (None, ())
 
 
 def test_a_claim_wakes_what_is_due_and_says_when_the_next_will_be(stand: Stand) -> None:

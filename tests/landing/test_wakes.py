@@ -42,7 +42,7 @@ def test_a_claim_wakes_the_longest_due_first_and_says_that_more_are_due(grouped:
         reply = grouped.look("scan")
         woken.append((waiting(grouped), reply.next_wake))
     assert woken == [(WAKES + 1, START), (1, START), (0, None)]
-    assert reply.wanted.kind == "embed"
+    assert [one.kind for one in reply.wanted] == ["embed"]
 
 
 def test_those_that_wake_later_are_told_when_all_that_are_due_are_awake(grouped: Stand) -> None:

@@ -297,7 +297,7 @@ def told(client: Client, **facts: object) -> None:
 
 
 def test_a_run_tells_which_gates_hold_a_kind_back(client: Client, run: int) -> None:
-    """U27, K14: what holds everything comes first; a hold is the store's own word, not the run's of before."""
+    """U27, K14: what holds everything comes first; a hold is the store's own word."""
     held = {"gate": "held", "text": "held", "until": "unhold"}
     told(client, total=FLOOR, blocked={"embed": [held, QUIET], "report": [held]})
     assert story(client.home, 1)["waits"] == [

@@ -2,7 +2,9 @@
 
 import sys
 from dataclasses import replace
+from math import inf
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +14,9 @@ from ipc.oom import Look
 from landing.disk import file_system
 from landing.enqueue import Register
 from landing.store import Store
+from policies.gates.vocabulary import Limits
 from policies.options import Options
+from policies.readings import MemoryReading, Power, PowerReading, PresenceReading, Readings
 from supervisor import machine, sensors
 from supervisor.cli.doctor import (
     children_findings,
@@ -25,6 +29,7 @@ from supervisor.cli.doctor import (
     spawn_finding,
     sqlite_finding,
 )
+from supervisor.cli.findings import Finding, sensed_findings
 from supervisor.client import Client
 from supervisor.told.names import hidden, origin, strangers
 from tests.cli.shell import Shell
@@ -37,7 +42,7 @@ def test_a_healthy_environment_has_its_versions_and_exit_code_0(tmp_path: Path) 
     findings = {finding["name"]: finding for finding in done.json["findings"]}
     assert findings.keys() == {
         *("laneway", "python", "sqlite", "msgspec", "platform", "names"),
-        *("kill", "leftovers", "spawn", "shield", "oom", "store"),
+        *("kill", "leftovers", "spawn", "shield", "oom", "owner", "power", "memory", "store"),
     }
     assert findings["store"]["value"] == f"none in {shell.home}"
     here = {one.name: one.value for one in children_findings([])}
@@ -200,6 +205,110 @@ def test_whether_a_kill_by_the_kernel_can_be_told_apart_is_said(monkeypatch: pyt
         f"{apart}the machine counts them",
         "kills by the kernel, out of memory, read as a SIGKILL by somebody",
     ]
+
+
+# --- owner, power, memory
+
+AWAY = PresenceReading(840.0, "logind")
+MAINS = PowerReading(Power.MAINS, 80.0, "AC")
+PLENTY = MemoryReading(9_100_000_000, 24_000_000_000, 0.0, "MemAvailable")
+
+
+def sensed(limits: Limits | None = None, **readings: Any) -> dict[str, Finding]:
+    """What is said of a machine that is idle, on mains and has room, but for these readings."""
+    found = Readings(**{"presence": AWAY, "power": MAINS, "memory": PLENTY, **readings})
+    return {one.name: one for one in sensed_findings(found, limits or Limits())}
+
+
+def test_what_each_probe_sees_is_said_with_its_source_and_what_the_gates_make_of_it() -> None:
+    """U28, OS 6 to 8."""
+    said = {name: (one.value, one.level) for name, one in sensed().items()}
+    assert said == {
+        "owner": ("away 14 min (logind); heavy work may start", "ok"),
+        "power": ("mains (AC); heavy work may start", "ok"),
+        "memory": (
+            "9.1 GB of 24 GB free (MemAvailable);"
+            " a job that needs up to 6.7 GB may start (2.4 GB are kept back)",
+            "ok",
+        ),
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "readings", "words"),
+    [
+        (
+            "owner",
+            {"presence": PresenceReading(3.0, "tty1")},
+            "present, 3.0 s since a touch (tty1);"
+            " heavy work waits: you are here, until 300 s without a touch",
+        ),
+        (
+            "owner",
+            {"presence": PresenceReading(inf, "no session")},
+            "away (no session); heavy work may start",
+        ),
+        (
+            "power",
+            {"power": PowerReading(Power.BATTERY, 61.0, "BAT0")},
+            "battery 61 % (BAT0); heavy work waits: on battery (61 %), until mains",
+        ),
+        (
+            "power",
+            {"power": PowerReading(Power.BATTERY, 5.0, "BAT0")},
+            "battery 5 % (BAT0); all work waits: battery at 5 %, below 20 %, until mains",
+        ),
+        (
+            "memory",
+            {"memory": MemoryReading(1_000_000_000, 24_000_000_000, 0.0, "cgroup")},
+            "1 GB of 24 GB free (cgroup);"
+            " what needs memory waits: 2.4 GB are kept back, until memory is free",
+        ),
+        (
+            "memory",
+            {"memory": MemoryReading(9_000_000_000, 24_000_000_000, 40.0, "cgroup")},
+            "9 GB of 24 GB free, pressure 40 % (cgroup);"
+            " heavy work waits: memory is short (pressure 40 %), until pressure falls",
+        ),
+        (
+            "memory",
+            {"memory": MemoryReading(source="no /proc")},
+            "unknown (no /proc); nobody can tell what is free: no job waits for memory",
+        ),
+    ],
+)
+def test_what_keeps_heavy_work_waiting_is_said_and_is_no_fault(
+    name: str, readings: dict[str, Any], words: str
+) -> None:
+    """C60, C130, C132, U28."""
+    found = sensed(**readings)[name]
+    assert (found.value, found.level) == (words, "ok")
+
+
+def test_what_nobody_can_tell_is_a_warning_where_it_stops_heavy_work() -> None:
+    """U28: unknown counts as present and as battery; the setting that ends it is named."""
+    unknown = {"presence": PresenceReading(None, "no bus"), "power": PowerReading(source="no sysfs")}
+    found = sensed(**unknown)
+    assert found["owner"].value.startswith("unknown (no bus); heavy work waits: you may be here (no bus)")
+    assert found["power"].value.startswith("unknown (no sysfs); heavy work waits: power unknown (no sysfs)")
+    assert [found[name].level for name in ("owner", "power")] == ["warning", "warning"]
+    assert 'presence = "dedicated"' in found["owner"].advice
+    assert "power = false" in found["power"].advice
+    told = sensed(Limits(presence=0.0, power=False), **unknown)
+    assert [told[name].value for name in ("owner", "power")] == [
+        "unknown (no bus); heavy work may start",
+        "unknown (no sysfs); heavy work may start",
+    ]
+    assert {one.level for one in told.values()} == {"ok"}
+
+
+def test_the_gates_are_those_of_the_settings_and_bad_settings_stop_no_doctor(tmp_path: Path) -> None:
+    """The probes themselves are asked; this machine has some memory."""
+    shell = Shell(tmp_path)
+    for reserve, words in (('"900000GB"', "what needs memory waits"), ('"huge"', "are kept back)")):
+        shell.write("supervisor.toml", f"[gates]\nmemory_reserve = {reserve}\n")
+        findings = {one["name"]: one for one in shell("doctor", "--json").json["findings"]}
+        assert words in findings["memory"]["value"]
 
 
 # --- the disk

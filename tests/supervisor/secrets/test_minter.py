@@ -170,3 +170,13 @@ def test_a_refusal_does_not_repeat_what_was_refused(world: World) -> None:
     world.steady += 2
     for text in (token, token + "x", token * 20):
         assert token[:20] not in repr(world.minter.verify(text))
+
+
+def test_the_public_way_to_mint_verifies_its_own_and_audits_it() -> None:
+    """C141."""
+    from supervisor import Authority, signing_authority
+
+    authority = signing_authority()
+    assert isinstance(authority, Authority)
+    minted = authority.mint_token("reader", ttl=60)
+    assert [entry.accessor for entry in authority.audit.entries()] == [minted.accessor]

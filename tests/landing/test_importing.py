@@ -1,0 +1,276 @@
+"""Queue files of earlier shapes come in as they were; the files themselves stay as they are."""
+
+import hashlib
+import json
+import sqlite3
+import tracemalloc
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from landing.enqueue import Register
+from landing.errors import NoStore, StoreError
+from landing.importing import Degraded, Import, Imported, NotAQueue
+from landing.times import micros
+from policies.job import MICROS, State
+from policies.options import Options
+from tests.landing.stand import START, Stand
+
+KINDS = {
+    "sync": Options(unique="waiting"),
+    "page": Options(unique="forever"),
+    "mine": Options(exclusive_by="revision"),
+    "note": Options(retry_safe=False),
+}
+FIRST_SHAPE = (
+    "CREATE TABLE jobs (id INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT, tier TEXT, num_ctx INTEGER, priority INTEGER,"
+    " state TEXT, payload TEXT, result TEXT, error TEXT, attempts INTEGER, created_at TEXT)"
+)
+LAST_SHAPE = (
+    FIRST_SHAPE[:-1] + ", checkpoint TEXT, started_at TEXT, finished_at TEXT, claimed_by_run INTEGER,"
+    " lease_expires_at TEXT)"
+)
+NOON = micros("2023-05-06T12:00:00") or 0
+
+
+def job(**more: Any) -> dict[str, Any]:
+    """A row of an old file."""
+    usual = {"kind": "sync", "state": "queued", "payload": "{}", "created_at": "2023-05-06T12:00:00"}
+    return {"priority": 50, "tier": "pinned", "num_ctx": 4096, "attempts": 0} | usual | more
+
+
+def add(path: Path, rows: Iterable[dict[str, Any]]) -> None:
+    with closing(sqlite3.connect(path)) as db, db:
+        for row in rows:
+            names = ", ".join(row)
+            db.execute(f"INSERT INTO jobs ({names}) VALUES ({', '.join('?' * len(row))})", [*row.values()])
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    path = tmp_path / "queue.db"
+    with closing(sqlite3.connect(path)) as db:
+        db.execute(LAST_SHAPE)
+    return path
+
+
+@pytest.fixture
+def here(stand: Stand) -> Stand:
+    stand.write(Register("app", KINDS))
+    return stand
+
+
+def bring(stand: Stand, path: Path) -> Imported:
+    imported: Imported = stand.write(Import(path))
+    return imported
+
+
+def cells(stand: Stand, names: str) -> list[tuple[Any, ...]]:
+    return stand.query(f"SELECT {names} FROM laneway_jobs ORDER BY id")
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_each_state_comes_in_as_it_was(here: Stand, old: Path) -> None:
+    """C71, C73, C96: with its place in line, its result and its error."""
+    ended = {"started_at": "2023-05-06 12:00:01", "finished_at": "2023-05-06T12:00:02.5Z"}
+    add(
+        old,
+        [
+            job(priority=10),
+            job(state="done", result="3 rows", attempts=2, **ended),
+            job(state="failed", error="ValueError('x')", **ended),
+            job(state="deferred", error="ceiling: 30.0 GB of 24.0"),
+        ],
+    )
+    reply = bring(here, old)
+    assert reply == Imported({"queued": 1, "done": 1, "failed": 1, "deferred": 1}, ())
+    assert cells(here, "kind, tier, num_ctx, priority, created_at, waiting_since, state, reason, claims") == [
+        ("sync", "pinned", 4096, 10, NOON, NOON, State.QUEUED, None, 0),
+        ("sync", "pinned", 4096, 50, NOON, NOON, State.DONE, "done", 2),
+        ("sync", "pinned", 4096, 50, NOON, NOON, State.FAILED, "ValueError('x')", 0),
+        ("sync", "pinned", 4096, 50, NOON, NOON, State.DEFERRED, "ceiling: 30.0 GB of 24.0", 0),
+    ]
+    end = NOON + 2_500_000
+    assert cells(here, "started_at, finished_at") == [
+        (None, None),
+        (NOON + MICROS, end),
+        (NOON + MICROS, end),
+        (None, None),
+    ]
+    assert here.query("SELECT job_id, body FROM laneway_results") == [(2, '"3 rows"')]
+
+
+def test_what_waited_runs_in_its_old_order_and_is_met_by_equal_requests(here: Stand, old: Path) -> None:
+    """C74, C79, C87: also what was deferred, at once."""
+    add(old, [job(kind="mine", state="deferred"), job(kind="sync", tier=""), job(kind="mine", payload="[1]")])
+    bring(here, old)
+    assert here.enqueue("sync") != 2  # another window
+    claims = [here.look(loaded=KINDS).claimed for _ in range(3)]
+    assert [claimed and claimed.job for claimed in claims] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("kind", "run", "outcome", "state", "reason"),
+    [
+        ("sync", 7, "requeued", State.QUEUED, "orphaned"),
+        ("note", 7, "orphaned", State.FAILED, "orphaned by unclean exit of run #7"),
+        ("note", None, "orphaned", State.FAILED, "orphaned by unclean exit of run #?"),
+        ("nobody_knows", 7, "orphaned", State.FAILED, "orphaned by unclean exit of run #7"),
+    ],
+)
+def test_what_was_running_has_no_owner_any_more(
+    here: Stand, old: Path, kind: str, run: int | None, outcome: str, state: str, reason: str
+) -> None:
+    """C89, C94, U3, U6: back in line where it may run again, else failed, naming the run."""
+    stamp = {
+        "claimed_by_run": run,
+        "lease_expires_at": "2999-01-01T00:00:00",
+        "started_at": "2023-05-06T12:00:01",
+    }
+    add(old, [job(kind=kind, state="running", attempts=1, **stamp)])
+    assert bring(here, old).counts == {outcome: 1}
+    assert cells(here, "state, reason, run_id, fence, lease_expires_at, claims") == [
+        (state, reason, None, None, None, 1)
+    ]
+
+
+def test_a_checkpoint_becomes_the_mark_of_the_next_attempt(here: Stand, old: Path) -> None:
+    """C78, C88: and no request meets the row."""
+    add(old, [job(checkpoint="/a/b", attempts=3, tier="", num_ctx=0)])
+    bring(here, old)
+    assert here.enqueue("sync") == 2
+    claimed = here.look(loaded=KINDS).claimed
+    assert claimed is not None
+    assert (claimed.job, claimed.number, claimed.mark) == (1, 4, "/a/b")
+
+
+def test_a_second_import_adds_only_what_has_come_since(here: Stand, old: Path, tmp_path: Path) -> None:
+    """C96, U32: also of the same file at another place, and after its jobs have gone on here."""
+    add(old, [job(), job(kind="mine")])
+    assert bring(here, old).counts == {"queued": 2}
+    here.cancel(1)
+    moved = old.rename(tmp_path / "moved.db")
+    assert bring(here, moved) == Imported({}, ())
+    add(moved, [job(kind="note")])
+    assert bring(here, moved).counts == {"queued": 1}
+    assert cells(here, "id, kind, state") == [
+        (1, "sync", State.CANCELLED),
+        (2, "mine", State.QUEUED),
+        (3, "note", State.QUEUED),
+    ]
+    assert here.query("SELECT name FROM laneway_events WHERE name = 'imported'") == [("imported",)] * 2
+
+
+def test_what_is_here_for_ever_is_not_added_again(here: Stand, old: Path) -> None:
+    """A9, U2."""
+    here.enqueue("page", '{"a":1,"b":2}')
+    add(old, [job(kind="page", payload='{"b":2,"a":1}', tier="", num_ctx=0)])
+    assert bring(here, old).counts == {"existing": 1}
+    assert len(cells(here, "id")) == 1
+
+
+def test_kinds_that_nobody_declared_here_are_kept(here: Stand, old: Path) -> None:
+    """C96, K14: they wait for an application that has them."""
+    add(old, [job(kind="chat_sync")])
+    bring(here, old)
+    assert cells(here, "kind, state") == [("chat_sync", State.QUEUED)]
+    assert here.look(loaded=KINDS).claimed is None
+
+
+def test_columns_that_an_older_file_has_not_are_empty(here: Stand, tmp_path: Path) -> None:
+    """C96, C97: also those of its first shape."""
+    path = tmp_path / "older.db"
+    with closing(sqlite3.connect(path)) as db:
+        db.execute(FIRST_SHAPE)
+    add(
+        path, [job(), job(state="running"), job(state="done"), job(created_at=None, priority=None, tier=None)]
+    )
+    assert bring(here, path).counts == {"queued": 2, "requeued": 1, "done": 1}
+    last = cells(here, "created_at, priority, tier, mark, started_at, finished_at")[-1]
+    assert last == (START, 50, "", None, None, None)
+
+
+GARBAGE = [
+    *(("kind", bad) for bad in (None, "", 7, b"\xff", "a\nb", "k" * 200)),
+    *(("state", bad) for bad in (None, "leased", 1, b"x")),
+    *(("payload", bad) for bad in ("{", b"\xff\xfe", 3, "[" * 5000)),
+    *(("priority", bad) for bad in ("urgent", 1.5, b"1", 2**60)),
+    *(("num_ctx", bad) for bad in ("wide", -1)),
+    *(("attempts", bad) for bad in ("some", -1)),
+    *(("tier", bad) for bad in (b"\xff", "a\0b")),
+    *(("checkpoint", bad) for bad in (b"\0", "x" * 20_000)),
+    *(("created_at", bad) for bad in ("yesterday", "2023-02-30T00:00:00", "0000-01-01T00:00:00", b"2023")),
+    *((name, "2023-05-06T12:00:00+02:00") for name in ("started_at", "finished_at")),
+    *((name, b"\xfe") for name in ("result", "error", "claimed_by_run")),
+]
+
+
+@pytest.mark.parametrize(
+    ("column", "bad"), GARBAGE, ids=[f"{name}-{n}" for n, (name, _) in enumerate(GARBAGE)]
+)
+def test_a_cell_that_holds_garbage_fails_its_own_row_and_is_listed(
+    here: Stand, old: Path, column: str, bad: Any
+) -> None:
+    """C96, U32: a row that cannot be read is out of the way, with a reason."""
+    add(old, [job(), job(**{column: bad}), job()])
+    reply = bring(here, old)
+    assert reply == Imported({"queued": 2, "unreadable": 1}, (Degraded(2, 2, column),))
+    row = here.row(2)
+    assert (row["state"], row["reason"], row["finished_at"]) == (State.FAILED, f"unreadable: {column}", START)
+    assert here.events(2) == ["unreadable"]
+
+
+@pytest.mark.parametrize("bad", ["soon", b"\xff", 3.5])
+def test_a_lease_is_not_even_read(here: Stand, old: Path, bad: Any) -> None:
+    """C92, C93: what is no time never means expired."""
+    add(old, [job(lease_expires_at=bad)])
+    assert bring(here, old).counts == {"queued": 1}
+
+
+@pytest.mark.parametrize("content", [b"", b"no database at all, but long enough to have been one " * 9])
+def test_what_is_no_queue_is_refused_and_nothing_is_written(
+    here: Stand, tmp_path: Path, content: bytes
+) -> None:
+    """C96: one typed error."""
+    path = tmp_path / "file"
+    path.write_bytes(content)
+    with pytest.raises(StoreError if content else NotAQueue):
+        bring(here, path)
+    with pytest.raises(NoStore):
+        bring(here, tmp_path / "missing")
+    with pytest.raises(NotAQueue):
+        bring(here, here.home / "store.db")
+    assert cells(here, "id") == []
+
+
+def many(rows: int) -> Iterable[Sequence[Any]]:
+    states = ("queued", "done", "failed", "deferred", "running")
+    for number in range(rows):
+        yield "sync", states[number % 5], json.dumps({"n": number}), "2023-05-06T12:00:00", "pinned", 50
+
+
+@pytest.mark.timeout(240)
+def test_a_file_of_300_000_rows_comes_in_within_bounded_memory_and_stays_as_it_is(
+    here: Stand, old: Path
+) -> None:
+    """C96: not one byte of it changes."""
+    with closing(sqlite3.connect(old)) as db, db:
+        names = "kind, state, payload, created_at, tier, priority"
+        db.executemany(f"INSERT INTO jobs ({names}) VALUES (?, ?, ?, ?, ?, ?)", many(300_000))
+    before = digest(old)
+    tracemalloc.start()
+    try:
+        reply = bring(here, old)
+        _now, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert reply.counts == dict.fromkeys(("queued", "done", "failed", "deferred", "requeued"), 60_000)
+    assert peak < 4 << 20
+    assert digest(old) == before
+    assert here.query("SELECT COUNT(*) FROM laneway_jobs") == [(300_000,)]
