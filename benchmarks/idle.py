@@ -1,6 +1,6 @@
 """What an idle `supervisor run` costs: CPU and wake-ups of it, its guardians and its warm children.
 
-Once nothing is waited for; once a heavy job waits for the owner to be away, so that presence, power and
+Once no kind has gates; once a heavy job waits for the owner to be away, so that presence, power and
 memory are probed. The owner is a terminal of this process, at which somebody has just typed.
 """
 
@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
+from benchmarks import waits_app
 from benchmarks.latency import supervising
 from ipc.guardian.meter import descendants
 from supervisor import Client
@@ -67,17 +68,17 @@ def have_one_wait(client: Client) -> None:
 
 
 def run(seconds: int = SECONDS) -> None:
-    """Print CPU and wake-ups, without gates and with a job that waits for presence.
+    """Print CPU and wake-ups, without gates and while a job waits for presence.
 
     Args:
         seconds: how long each is looked at; the owner counts as there for 300.
     """
-    for words, gated in (("nothing waits", False), ("a heavy job waits for presence", True)):
+    for words, gated in (("no gates", False), ("a heavy job waits for presence", True)):
         there = somebody_there() if gated else nullcontext()
         with (
             tempfile.TemporaryDirectory(prefix="laneway-bench-") as folder,
             there,
-            supervising(Path(folder) / "home") as (client, pid),
+            supervising(Path(folder) / "home", waits_app.gated if gated else waits_app.app) as (client, pid),
         ):
             if gated:
                 have_one_wait(client)

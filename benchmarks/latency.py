@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from benchmarks import waits_app
 from landing.snapshot import snapshot
-from supervisor import Client
+from supervisor import App, Client
 
 JOBS = 100
 WARM_UP = 5
@@ -35,13 +35,14 @@ class Waited(NamedTuple):
 
 
 @contextmanager
-def supervising(home: Path) -> Iterator[tuple[Client, int]]:
-    """Run a supervisor of the measured application; lend a client and its pid once it has run a job."""
-    client = Client(home, waits_app.app)
+def supervising(home: Path, app: App) -> Iterator[tuple[Client, int]]:
+    """Run a supervisor of an application of `waits_app`; lend a client and its pid once it has run a job."""
+    client = Client(home, app)
+    attr = "app" if app is waits_app.app else "gated"
     process = subprocess.Popen(
         [
             *(sys.executable, "-m", "supervisor", "run"),
-            *("--home", str(home), "--app", waits_app.__file__),
+            *("--home", str(home), "--app", f"{waits_app.__file__}:{attr}"),
         ],
         cwd=home.parent,
         stdout=subprocess.DEVNULL,
@@ -66,7 +67,7 @@ def enqueue_one(client: Client) -> tuple[int, int, int]:
 
 def waits(home: Path, jobs: int) -> list[Waited]:
     """Enqueue so many jobs one at a time; return what each took."""
-    with supervising(home) as (client, _pid):
+    with supervising(home, waits_app.app) as (client, _pid):
         times = [enqueue_one(client) for _ in range(WARM_UP + jobs)][WARM_UP:]
     with snapshot(home) as db:
         first_lines = dict(db.execute("SELECT job, ns FROM began").fetchall())

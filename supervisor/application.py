@@ -16,14 +16,14 @@ from ipc.sources import folders_of, note
 from landing.enqueue import Register
 from policies.job import Mode
 from policies.options import Options, Spawn
-from supervisor import machine, sensors
+from supervisor import sensors
 from supervisor.api import App, Lane, Read
+from supervisor.complaints import same_names, unkept, unknown_sections, unshielded, untiered
 from supervisor.errors import ApplicationRefused
 from supervisor.inproc.handlers import lane_of
 from supervisor.inproc.modes import Choice, choice
 from supervisor.settings.values import Settings, options_for
-from supervisor.tiers import kept_model, routed, untiered
-from supervisor.told.spelling import did_you_mean
+from supervisor.tiers import kept_model, routed
 
 BUILT_IN: Final = "supervisor.lanes:app"
 DEEPEST: Final = 20_000
@@ -214,16 +214,6 @@ def lanes_of(app: App) -> Iterator[tuple[str, Lane[Any, Any]]]:
         yield kind, lane_of(handler)
 
 
-def same_names(apps: tuple[LoadedApp, ...]) -> list[str]:
-    """Complain about a name that two applications have: their migrations are counted by it."""
-    seen: dict[str, str] = {}
-    return [
-        f"app name {loaded.app.name!r} of {loaded.spec} is the name of {first} too; rename it"
-        for loaded in apps
-        if (first := seen.setdefault(loaded.app.name, loaded.spec)) != loaded.spec
-    ]
-
-
 def loaded_kind(loaded: LoadedApp, lane: Lane[Any, Any], lander: Lander, settings: Settings) -> LoadedKind:
     """Give a lane its limits and the profile of the children that may run it."""
     handler = loaded.app.handlers.get(lane.kind)
@@ -238,35 +228,6 @@ def loaded_kind(loaded: LoadedApp, lane: Lane[Any, Any], lander: Lander, setting
     homes = (settings.home, settings.home.resolve()) if options.shield else ()
     closed = tuple(dict.fromkeys(map(str, homes)))
     return LoadedKind(lane.kind, lane, lander, options, profile, loaded.app.reads, closed, chosen)
-
-
-def unshielded(kinds: Mapping[str, LoadedKind]) -> Iterator[str]:
-    """Complain about kinds that want a shield where there is none: they must not run without it."""
-    wanted = sorted(kind for kind, one in kinds.items() if one.options.shield)
-    if wanted and not machine.shield():
-        names = ", ".join(map(repr, wanted))
-        yield (
-            f"{f'kind {names} has' if len(wanted) == 1 else f'kinds {names} have'} shield = true,"
-            f" and {machine.NO_SHIELD}; run elsewhere, or set shield = false"
-        )
-
-
-def unkept(kinds: Mapping[str, LoadedKind]) -> Iterator[str]:
-    """Complain about lanes that are to be kept from something, and to run where nothing keeps them."""
-    for kind, one in sorted(kinds.items()):
-        wanted = [
-            text
-            for text, is_on in (
-                ("shield = true", one.options.shield),
-                ("network = false", not one.options.network),
-            )
-            if is_on and one.choice.mode is Mode.INPROC and one.takes_slot
-        ]
-        if wanted:
-            yield (
-                f"kind {kind!r} has {' and '.join(wanted)}, which only a process can have, and mode inproc"
-                f" from the {one.choice.why}; choose one"
-            )
 
 
 def profile_for(spec: str, options: Options, model: str) -> Profile:
@@ -284,21 +245,3 @@ def profile_for(spec: str, options: Options, model: str) -> Profile:
         file_size=options.file_size_limit,
         model=model,
     )
-
-
-def unknown_sections(application: Application, settings: Settings) -> list[str]:
-    """Complain about every [kinds.X] and --mode X whose X is no kind here; it would silently do nothing."""
-    complaints = [
-        f"{settings.file}: [kinds.{kind}] is no kind here{did_you_mean(kind, application.kinds)};"
-        f" kinds here: {', '.join(sorted(application.kinds))}"
-        for kind in settings.kinds
-        if kind not in application.kinds
-    ]
-    for kind, mode in settings.modes.items():
-        if (known := application.kinds.get(kind)) is None:
-            complaints.append(
-                f"--mode {kind}={mode}: unknown kind {kind!r}{did_you_mean(kind, application.kinds)}"
-            )
-        elif mode != known.choice.mode:
-            complaints.append(f"--mode {kind}={mode}: {kind!r} is a handler, which always runs inproc")
-    return complaints

@@ -1,13 +1,11 @@
 """Which tier a kind is of: what must be loaded for it, and which gates hold it back."""
 
-from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from policies.options import Options
 from policies.routing import RULES, LoaderName, route
 from supervisor.settings.values import Settings
-from supervisor.told.spelling import did_you_mean
 
 if TYPE_CHECKING:
     from supervisor.api import Lane
@@ -29,13 +27,3 @@ def routed(lane: "Lane[Any, Any]", options: Options, settings: Settings) -> Opti
         lane.kind, windows=windows, declared_tier=options.tier, declared_priority=said.get("priority")
     )
     return replace(options, tier=plan.tier, priority=plan.priority)
-
-
-def untiered(kinds: Mapping[str, Options], settings: Settings) -> Iterator[str]:
-    """Complain about kinds in tiers that nobody defined."""
-    tiers = settings.scheduling.tiers
-    for kind, options in kinds.items():
-        if options.tier and options.tier not in tiers:
-            guess = did_you_mean(options.tier, tiers)
-            what = f"kind {kind!r} is of tier {options.tier!r}, which nobody defined{guess}"
-            yield f"{what}; add a section [tiers.{options.tier}]"

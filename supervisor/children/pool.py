@@ -8,7 +8,6 @@ made for one profile and takes only kinds of that profile (CONTRACTS K13).
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from errno import EMFILE
 from typing import TYPE_CHECKING, Final
 
 from ipc.child import Child, Command
@@ -24,7 +23,7 @@ from supervisor.children.lines import Lines
 from supervisor.children.roll import Roll
 from supervisor.children.sight import sight_of
 from supervisor.children.starts import Starts
-from supervisor.children.worker import Listener, Stage, Worker, end_of
+from supervisor.children.worker import Listener, Stage, Worker, end_of, release_keeper
 from supervisor.inproc.thread import ThreadKeeper
 from supervisor.loop import Loop
 
@@ -162,11 +161,7 @@ class Pool:
             case Beside() if worker.stage is Stage.RESTING:
                 self._judge_rest(worker, told)
         if worker.child.over:
-            worker.child.keeper.free = worker.child.errno != EMFILE
-            if (
-                not worker.child.keeper.free
-            ):  # a job may have taken its descriptors from it, or its template's
-                worker.child.keeper.put_down()
+            release_keeper(worker)
             worker.complaint = worker.complaint or worker.child.failed or ""
             self._is_over(worker)
 

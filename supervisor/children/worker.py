@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from errno import EMFILE
 from typing import Protocol
 
 from ipc.child import Child
@@ -86,8 +87,18 @@ def thread_left(worker: Worker) -> int | None:
     return keeper.thread_id if isinstance(keeper, ThreadKeeper) and keeper.left_behind else None
 
 
+def release_keeper(worker: Worker) -> None:
+    """Leave the keeper of a child that is over to others, unless it, or its template, can open nothing more.
+
+    A job may have seen to that; another one can.
+    """
+    worker.child.keeper.free = worker.child.errno != EMFILE
+    if not worker.child.keeper.free:
+        worker.child.keeper.put_down()
+
+
 def end_of(worker: Worker) -> str:
-    """Say why a child did no work: its own complaint, or its end; what we have killed did not end by itself."""
+    """Say why a child did no work: what is known, or its end; what we have killed did not end by itself."""
     if worker.complaint:
         return worker.complaint
     if worker.climb is not None and worker.climb.last is not None:
