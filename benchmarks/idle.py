@@ -61,7 +61,7 @@ def somebody_there() -> Iterator[None]:
 
 
 def have_one_wait(client: Client) -> None:
-    """Enqueue a heavy job and wait until its gate is said to be closed."""
+    """Enqueue a heavy job, and make sure that it does not start."""
     job = client.enqueue("heavy").id
     time.sleep(SETTLE)
     assert client.job(job)["state"] == "queued"

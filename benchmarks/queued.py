@@ -1,6 +1,6 @@
 """A store of any depth, filled fast: through the real statements on the real schema, in one transaction."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from itertools import count, cycle
 from pathlib import Path
@@ -29,7 +29,7 @@ def kinds_of(number: int) -> dict[str, Options]:
     return {f"kind{n}": Options(tier=tiers[n % len(tiers)]) for n in range(number)}
 
 
-def fill(home: Path, kinds: dict[str, Options], queued: int, pending: int = 0, done: int = 0) -> None:
+def fill(home: Path, kinds: Mapping[str, Options], queued: int, pending: int = 0, done: int = 0) -> None:
     """Make a store with so many jobs that are queued, pending, and done just now.
 
     A kind has one priority, so there are as many groups as kinds.
@@ -51,7 +51,7 @@ def fill(home: Path, kinds: dict[str, Options], queued: int, pending: int = 0, d
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
-def groups_of(tx: Transaction, kinds: dict[str, Options]) -> Iterator[dict[str, Any]]:
+def groups_of(tx: Transaction, kinds: Mapping[str, Options]) -> Iterator[dict[str, Any]]:
     """Make one group for each kind."""
     for n, (kind, options) in enumerate(kinds.items()):
         priority = PRIORITIES[n % len(PRIORITIES)]

@@ -15,7 +15,8 @@ ON CONFLICT (name) DO UPDATE SET value = :value"""
 
 ADD: Final = """
 INSERT INTO laneway_jobs (kind, state, reason, group_id, priority, tier, num_ctx, payload, identity,
-                          exclusive, created_at, waiting_since, started_at, finished_at, claims, mark, watch, wake_at)
+                          exclusive, created_at, waiting_since, started_at, finished_at, claims, mark,
+                          watch, wake_at)
 VALUES (:kind, :state, :reason, :group, :priority, :tier, :num_ctx, :payload, :identity, :exclusive,
         :created_at, :created_at, :started_at, :finished_at, :attempts, :checkpoint, :watch, :wake_at)
 RETURNING id"""

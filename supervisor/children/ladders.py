@@ -109,8 +109,10 @@ class Ladders:
         child, keeper = worker.child, worker.child.keeper
         if isinstance(keeper, Keeper) and not child.left:
             with suppress(OSError):
-                self._end_without_guardian(worker)
-                child.left = tuple(alive_below(keeper.pid)[:MOST_NAMED]) or (keeper.pid,)
+                left = [pid for pid in alive_below(keeper.pid) if pid != child.template]
+                child.ended = max(0, child.ended - len(left))
+                end_below(keeper.pid, keeper.group)
+                child.left = tuple(left[:MOST_NAMED]) or (keeper.pid,)
         child.left = child.left or (child.pid or keeper.pid,)
 
 

@@ -15,7 +15,7 @@ USAGE: Final = 2
 HELD: Final = 3
 STORE: Final = 4
 INTERRUPTED: Final = 130
-SAID_WRONG: Final = frozenset({"unknown_kind", "unknown_tier", "key_in_use"})
+SAID_WRONG: Final = frozenset({"unknown_kind", "unknown_tier", "key_in_use", "not_a_queue"})
 """What the store refuses because of what was asked for, not because of how it is."""
 
 

@@ -105,4 +105,14 @@ def prune(**asked: Any) -> int:
     return prune_command(**asked)
 
 
-COMMANDS: Final = (wait, cancel, retry, skip, hold, unhold, down, prune)
+@click.command("import")
+@click.argument("file", metavar="FILE")
+@common(app=True)
+def import_(**asked: Any) -> int:
+    """Copy the jobs of a queue file of an earlier version; the file is only read."""
+    from supervisor.cli.import_ import import_command
+
+    return import_command(**asked)
+
+
+COMMANDS: Final = (wait, cancel, retry, skip, hold, unhold, import_, down, prune)

@@ -8,6 +8,7 @@ from landing import views
 from landing.cancel import Cancel, Cancelled
 from landing.enqueue import Enqueue, Enqueued, Register, UnknownKind, UnknownTier
 from landing.errors import NoStore, StoreError
+from landing.importing import Import, Imported, opened
 from landing.prune import Prune
 from landing.retry import Retried, Retry
 from landing.skip import Skip, Skipped
@@ -188,7 +189,24 @@ class Client(Holds):
         """Skip jobs, in one transaction if all can be; answer each, or the error that `skip` raises."""
         return change_each(self.home, (Skip(job) for job in jobs))
 
-    # --- prune
+    # --- import, prune
+
+    def import_queue(self, path: str | Path) -> Imported:
+        """Copy the jobs of a queue file of an earlier shape, which is only read; again: what has come since.
+
+        What was running there is queued again where its kind is known to be safe to run twice, and has
+        failed otherwise.
+
+        Raises:
+            NoStore: there is no such file.
+            NotAQueue: it holds no queue; no store is made for it.
+            StoreError: it cannot be read, or the store cannot be made or written; nothing was copied.
+        """
+        with opened(Path(path)):
+            pass
+        copying: All[Any] = All((*self._declare, Import(Path(path))))
+        found: Imported = change(self.home, copying, create_missing=True)[-1]
+        return found
 
     def prune(
         self,

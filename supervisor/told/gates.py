@@ -35,6 +35,7 @@ def models(told: Mapping[str, Any]) -> dict[str, Any] | None:
     books = told.get("models")
     if not isinstance(books, dict):
         return None
+    asked = books.get("asked")
     residents = [one for one in listed(books, "residents") if isinstance(one.get("name"), str)]
     return {
         "residents": [resident(one) for one in residents] if books.get("residents") is not None else None,
@@ -43,9 +44,7 @@ def models(told: Mapping[str, Any]) -> dict[str, Any] | None:
         "usable": number(books.get("usable")),
         "swaps": number(books.get("swaps")) or 0,
         "load_s": number(books.get("load_s")),
-        "loading": [one for one in books.get("asked") or () if isinstance(one, str)]
-        if isinstance(books.get("asked"), list)
-        else [],
+        "loading": [one for one in asked if isinstance(one, str)] if isinstance(asked, list) else [],
     }
 
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from ipc.adopted import Orphanage
+from ipc.adopted import Orphanage, alive_below, end_below
+from ipc.child import Exit
 from ipc.guardian import cgroup, meter
 from ipc.subreaper import adopting_orphans
 from tests.ipc.kept import Kept, alive, state_of
@@ -152,3 +153,26 @@ def test_what_is_in_its_control_group_is_ended_by_the_kernel(kept: Kept, subreap
     end(kept, orphans, set())
     assert not os.path.exists(group)
     assert alive(kept.marker) == []
+
+
+def test_what_is_below_a_guardian_that_does_nothing_is_ended_without_it(kept: Kept) -> None:
+    """FIELD A5, A7: whatever session it is in, and whether it carries the marker; nobody else is touched."""
+    bystander = subprocess.Popen(SLEEP)
+    try:
+        child = kept.start(BARE + TREE.replace("started(hop)\n", ""))
+        for name in ("plain", "deaf", "away", "orphan away"):
+            kept.said(f"{name}\n")
+        kept.wait_for(lambda: "sleep" in map(name_of, meter.descendants(kept.keeper.pid)))
+        os.kill(kept.keeper.pid, signal.SIGSTOP)
+        kept.wait_for(lambda: state_of(kept.keeper.pid) == "T")
+        below = set(alive_below(kept.keeper.pid))
+        assert len(below) >= 7
+        assert end_below(kept.keeper.pid, "") == below
+        kept.wait_for(lambda: alive_below(kept.keeper.pid) == [])
+        assert state_of(kept.keeper.pid) == "T"
+        assert bystander.poll() is None
+        os.kill(kept.keeper.pid, signal.SIGCONT)
+        assert kept.over(child).exit == Exit(None, signal.SIGKILL)
+    finally:
+        bystander.kill()
+        bystander.wait()

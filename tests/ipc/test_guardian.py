@@ -1,5 +1,6 @@
 """The guardian: what it starts, hears, tells and ends, with real processes (SPEC C126, U3, U41; OS.md 1)."""
 
+import errno
 import json
 import os
 import resource
@@ -129,7 +130,7 @@ def test_a_guardian_without_room_for_descriptors_says_so_and_serves_on(kept: Kep
         resource.prlimit(kept.keeper.pid, resource.RLIMIT_NOFILE, (used + room, before[1]))
         child = kept.over(kept.start("pass"))
         assert child.failed is not None or child.exit is not None
-        assert room > 2 or "cannot be started" in str(child.failed)
+        assert room > 2 or ("cannot be started" in str(child.failed) and child.errno == errno.EMFILE)
     resource.prlimit(kept.keeper.pid, resource.RLIMIT_NOFILE, before)
     assert kept.over(kept.start("pass")).exit == Exit(0, None)
     assert len(os.listdir(f"/proc/{kept.keeper.pid}/fd")) == used
@@ -256,6 +257,16 @@ for _ in range(400):
 print("done", flush=True)
 time.sleep(3600)
 """
+
+
+def test_what_a_child_holds_in_files_without_a_name_is_told_of_too(kept: Kept) -> None:
+    """FIELD J1: it shows in no figure of its own memory, and is looked at less often."""
+    child = kept.up(f"import os\nfile = os.memfd_create('held')\nos.write(file, bytes(99 << 20))\n{SLEEP}")
+    kept.keeper.limit(90 << 20, 0)
+    kept.wait_for(lambda: child.crossed)
+    assert child.crossed.memory > 99 << 20
+    kept.keeper.kill()
+    kept.over(child)
 
 
 def test_a_tree_is_not_measured_more_often_because_orphans_end(shipped: Kept) -> None:
@@ -555,3 +566,14 @@ def test_a_guardian_that_nobody_waits_for_does_not_wait_for_ever(
     assert alive(shipped.marker) == [child.pid]
     thaw()
     until_gone(shipped.marker)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="the kernel counts no processes of root")
+def test_a_system_without_room_for_a_process_is_told_apart(kept: Kept) -> None:
+    """FIELD: EAGAIN is no fault of the application's."""
+    before = resource.prlimit(kept.keeper.pid, resource.RLIMIT_NPROC)
+    resource.prlimit(kept.keeper.pid, resource.RLIMIT_NPROC, (0, before[1]))
+    child = kept.over(kept.start("pass"))
+    assert (child.errno, child.exit) == (errno.EAGAIN, None)
+    resource.prlimit(kept.keeper.pid, resource.RLIMIT_NPROC, before)
+    assert kept.over(kept.start("pass")).exit == Exit(0, None)

@@ -26,6 +26,8 @@ KIB = 1 if sys.platform == "darwin" else 1024
         ("started 7 0 group cold it has 2 threads", Started(7, 0, "group", "cold it has 2 threads")),
         ("failed no such file", Failed("no such file")),
         ("failed ", Failed("")),
+        ("failed 11 no room", Failed("no room", 11)),
+        ("failed 0 12 monkeys", Failed("12 monkeys")),
         ("crossed 5 2", Crossed(5, 2)),
         ("beside 0 4096", Beside(0, 4096)),
         ("left 3 4 5", Left((3, 4, 5))),
@@ -155,6 +157,13 @@ def test_a_guardian_without_its_lock_leaves_at_once(tmp_path: Path) -> None:
     assert keeper.receive() == []
     assert keeper.gone
     keeper.close()
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="no /proc on this system")
+def test_a_guardian_keeps_none_of_its_callers_files_open(kept: Kept) -> None:
+    """One that cannot be ended would keep whoever reads its caller's output waiting."""
+    kept.up()
+    assert [os.readlink(f"/proc/{kept.keeper.pid}/fd/{fd}") for fd in range(3)] == ["/dev/null"] * 3
 
 
 def test_a_guardian_holds_its_lock_until_it_has_ended_what_it_keeps(kept: Kept) -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from landing.claim import Revive
+from landing.clock import ShiftWaits
 from landing.errors import InvalidTransition, JobNotFound
 from landing.hold import Changed, Hold, HoldKind, Unhold, UnholdKind
 from policies.admission import Admission
@@ -52,6 +53,17 @@ def test_what_is_left_of_a_backoff_is_kept_while_it_is_held(stand: Stand) -> Non
     assert stand.look().claimed is None  # held is held, also when the backoff is over
     assert stand.write(Unhold(claimed.job)).state == State.QUEUED
     assert stand.claim().job == claimed.job
+
+
+def test_what_is_left_of_a_backoff_moves_with_the_clock_while_it_is_held(stand: Stand) -> None:
+    """U8, K10: the clock is set an hour back, and the backoff is no longer for it."""
+    claimed = stand.running()
+    stand.finish(claimed, Verdict(Move.BACK_OFF, "backoff", START + MINUTE, counts=True))
+    stand.write(Hold(claimed.job))
+    stand.tick(10 - 3600)
+    assert stand.write(ShiftWaits(stand.run, -60 * MINUTE, stand.now - MICROS)) == 1
+    stand.write(Unhold(claimed.job))
+    assert stand.row(claimed.job)["wake_at"] == START - 59 * MINUTE
 
 
 def test_a_held_job_keeps_its_place_in_line(stand: Stand) -> None:

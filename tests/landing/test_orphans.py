@@ -26,6 +26,18 @@ def test_runs_ascend_and_a_clean_end_leaves_nothing_to_recover(stand: Stand) -> 
     assert stand.query("SELECT clean, stopped_at FROM laneway_runs WHERE id = ?", stand.run) == [(1, START)]
 
 
+def test_the_marker_of_a_run_that_left_processes_behind_is_looked_for_though_it_ended_cleanly(
+    stand: Stand,
+) -> None:
+    """K9."""
+    stand.write(CloseRun(stand.run, survived=True))
+    (marker,) = stand.query("SELECT marker FROM laneway_runs")[0]
+    opened = stand.open_run()
+    assert (opened.recovered, opened.dead) == (False, ())
+    with snapshot(stand.home) as db:
+        assert marker in dead_markers(db)
+
+
 def test_an_unclean_end_is_seen_and_closed_by_the_next_run(stand: Stand) -> None:
     """U3, K9."""
     stand.tick(60)

@@ -294,7 +294,7 @@ def test_an_import_that_hangs_is_told_and_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spawn: str
 ) -> None:
     """K13: a person hears of it once; a model that takes long to load is none that failed."""
-    monkeypatch.setattr("supervisor.children.pool.SLOW_START", 0.2)
+    monkeypatch.setattr("supervisor.children.roll.SLOW_START", 0.2)
     go = tmp_path / "go"
     more = f"""
 while "LANEWAY_MARKER" in os.environ and not os.path.exists({str(go)!r}):

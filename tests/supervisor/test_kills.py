@@ -157,17 +157,8 @@ def test_a_child_that_nothing_ends_is_told_as_a_survivor_and_its_slot_is_freed(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """OS.md 1, FIELD A7: state D cannot be made here at will, so all orders to its guardian are held back."""
-    held: set[Keeper] = set()
-
-    def hold(name: str) -> None:
-        really = getattr(Keeper, name)
-        monkeypatch.setattr(Keeper, name, lambda keeper: None if keeper in held else really(keeper))
-
-    monkeypatch.setattr("ipc.ladder.GUARDIAN_SECONDS", 0.1)
-    monkeypatch.setattr("ipc.ladder.PATIENCE", 0.2)
-    monkeypatch.setattr(Keeper, "term", lambda keeper: held.add(keeper))  # noqa: PLW0108 - it is a method
-    for name in ("dump", "kill", "put_down"):
-        hold(name)
+    hold_orders_back(monkeypatch)
+    monkeypatch.setattr("supervisor.children.ladders.end_below", lambda *_: set())
     job, after = house.enqueue("wedged_in_c"), house.enqueue("quick")
     assert house.serve().ended == "idle"
     (attempt,) = house.attempts(job)
@@ -179,6 +170,52 @@ def test_a_child_that_nothing_ends_is_told_as_a_survivor_and_its_slot_is_freed(
     (ended,) = (one for one in house.of(events.AttemptEnded) if one.job == job)
     assert f"killed, survivors: pid {survivor} (" in sentence(ended, 0), "never plainly killed"
     assert not Path(f"/proc/{survivor}").exists(), "its guardian had only to be asked"
+    assert house.query("SELECT clean FROM laneway_runs") == [(1,)], "and so nothing is left to look for"
+
+
+def test_a_child_whose_guardian_does_nothing_is_ended_without_it(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FIELD A7: SIGKILL waits at one that is frozen, which needs root: here it is not told to do anything."""
+    hold_orders_back(monkeypatch)
+    job = house.enqueue("wedged_in_c")
+    assert house.serve().ended == "idle"
+    kill = kill_of(house, job)
+    assert kill["rung"] == "guardian"
+    assert house.attempts(job)[0]["exit"] == {"code": None, "signal": signal.SIGKILL}
+
+
+def test_a_run_that_may_leave_somebody_behind_has_its_marker_looked_for(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """K9: it ends as it should all the same, and nothing of it is recovered."""
+    hold_orders_back(monkeypatch)
+    monkeypatch.setattr("supervisor.children.ladders.end_below", lambda *_: set())
+    keepers: list[Keeper] = []
+    monkeypatch.setattr(Keeper, "let_go", lambda keeper: keepers.append(keeper))  # noqa: PLW0108 - a method
+    house.enqueue("wedged_in_c")
+    assert house.serve().ended == "idle"
+    assert house.query("SELECT clean FROM laneway_runs") == [(3,)]
+    wait_for(lambda: all(keeper.reap() for keeper in keepers))
+    monkeypatch.undo()
+    assert house.serve().ended == "idle"
+    (_, started) = house.of(events.RunStarted)
+    assert (started.died, started.recovered) == ((), ())
+
+
+def hold_orders_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a guardian hear of nothing from the first order on that is to end its child."""
+    held: set[Keeper] = set()
+
+    def hold(name: str) -> None:
+        really = getattr(Keeper, name)
+        monkeypatch.setattr(Keeper, name, lambda keeper: None if keeper in held else really(keeper))
+
+    monkeypatch.setattr("ipc.ladder.GUARDIAN_SECONDS", 0.1)
+    monkeypatch.setattr("ipc.ladder.PATIENCE", 0.2)
+    monkeypatch.setattr(Keeper, "term", lambda keeper: held.add(keeper))  # noqa: PLW0108 - it is a method
+    for name in ("dump", "kill", "put_down"):
+        hold(name)
 
 
 def test_a_supervisor_that_was_stopped_for_a_while_kills_no_healthy_child(

@@ -109,7 +109,7 @@ def test_a_machine_that_nobody_sits_at_says_so(tmp_path: Path) -> None:
         ('[gates]\nquiet = "22:00-07:00"', '[gates] quiet must be a list of spans like "22:00-07:00"'),
         ('[gates]\nquiet = ["25:00-07:00"]', '[gates] quiet must be a list of spans like "22:00-07:00"'),
         ('[gates]\nquiet = ["22:00-24:30"]', '[gates] quiet must be a list of spans like "22:00-07:00"'),
-        ('[gates]\nollama = "file:///etc"', "[gates] ollama must be an address like"),
+        ('[gates]\nollama = "ftp://here"', "[gates] ollama must be an address like"),
         ("[order]\naging_step = -1", "[order] aging_step must be a whole number from 0 to 1000000, not -1"),
         ("[order]\naging_floor = 1.5", "[order] aging_floor must be a whole number"),
         ("[order]\nquantum = -5", "[order] quantum must be a time, 0 for none"),

@@ -29,9 +29,12 @@ GARBAGE: list[Any] = [None, 7, "text", [], {}, [None], [[]], {"gate": 1}, [{"gat
 def test_the_line_has_each_reading_and_who_said_so_where_somebody_asks() -> None:
     """U27: a gate that is closed names its source."""
     line = gates_line(gates({"gates": [POWER, AWAY, MEMORY, QUIET]}))
-    assert line == (
-        "power: battery 61 % (BAT0), closed   presence: away 14 min   memory: 9.1 GB of 24 GB free   quiet: no"
-    )
+    assert line.split("   ") == [
+        "power: battery 61 % (BAT0), closed",
+        "presence: away 14 min",
+        "memory: 9.1 GB of 24 GB free",
+        "quiet: no",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -92,7 +95,7 @@ def test_garbage_tells_nothing_and_breaks_nothing(garbage: Any) -> None:
     """U31, C97."""
     told = {"gates": garbage, "models": garbage, "yielding": garbage}
     assert gates(told) == []
-    assert set(yielding(told).values()) <= {1}
+    assert yielding(told) == {}
     if (books := models(told)) is not None:
         assert models_line(books) == "unreconciled   0 swaps"
 

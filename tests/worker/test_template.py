@@ -407,18 +407,20 @@ TRAP = """
 
 
 @pytest.mark.parametrize("place", ["between", "told"])
-def test_a_go_between_that_is_killed_is_told_and_leaves_no_copy_behind(nest: Nest, place: str) -> None:
+def test_a_go_between_that_is_killed_leaves_no_copy_behind_and_another_template_makes_one(
+    nest: Nest, place: str
+) -> None:
     """Before it has made the copy, and before it could tell of it: that one waits, and must not begin."""
     nest.write(TRAP)
     nest.answer()
     (nest.kept.folder / "how").write_text("die")
     (nest.kept.folder / place).touch()
-    child = nest.kept.over(nest.start())
-    assert child.failed == "a copy cannot be made: it was killed"
-    template = nest.kept.children[0].template
-    nest.kept.wait_for(lambda: sorted(alive(nest.kept.marker)) == sorted([nest.kept.keeper.pid, template]))
     nest.answer()
-    assert nest.kept.children[-1].template == template
+    first, second = nest.kept.children
+    assert (second.spawn, second.template != first.template) == ("template", True)
+    nest.kept.wait_for(
+        lambda: sorted(alive(nest.kept.marker)) == sorted([nest.kept.keeper.pid, second.template])
+    )
 
 
 def test_a_copy_that_is_killed_before_it_begins_ends_like_any_other(nest: Nest) -> None:
@@ -545,9 +547,9 @@ def test_an_application_that_closes_everything_fails_to_start_and_keeps_nobody_b
     assert "Bad file descriptor" in child.log.text()
 
 
-def test_a_template_that_hangs_up_later_is_ended(nest: Nest) -> None:
+def test_a_template_that_hangs_up_later_is_ended_and_its_kind_starts_cold(nest: Nest) -> None:
     """Nobody could ask it for a copy any more, and its guardian must not spin on the closed line."""
-    nest.write("""
+    nest.write(f"""
         import time
         template = os.getpid()
         def hang_up():
@@ -555,17 +557,79 @@ def test_a_template_that_hangs_up_later_is_ended(nest: Nest) -> None:
                 os.closerange(3, 1000)
                 time.sleep(1000)
         os.register_at_fork(after_in_parent=hang_up)
+        {PID.replace(chr(10), chr(10) + " " * 8)}
     """)
-    child = nest.kept.over(nest.start())
-    assert child.exit == Exit(None, signal.SIGKILL)
-    assert alive(nest.kept.marker) == [nest.kept.keeper.pid]
+    child = nest.up()
+    assert child.spawn == "cold its template closed its line to its guardian"
+    assert sorted(alive(nest.kept.marker)) == sorted([nest.kept.keeper.pid, child.pid])
+    nest.leave(child)
+
+
+CTYPES = "import ctypes\nlibc = ctypes.CDLL(None)\n"
+USELESS = {
+    "is their reaper": (f"{CTYPES}libc.prctl(36, 1, 0, 0, 0)", "makes no children of its guardian"),
+    "is traced": (f"{CTYPES}libc.ptrace(0, 0, 0, 0)", "made no copy within 0.5 s"),
+    "hangs before a fork": (
+        "import time\nos.register_at_fork(before=lambda: time.sleep(1000))",
+        "made no copy within 0.5 s",
+    ),
+}
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Have guardians wait half a second for a copy."""
+    program = tmp_path / "guardian.py"
+    program.write_text(
+        "import runpy, sys\n"
+        f"sys.path.append({str(Path(keeper.PROGRAM).parents[2])!r})\n"
+        "from ipc.guardian import nursery\n"
+        "nursery.COPY_SECONDS = 0.5\n"
+        f"runpy.run_path({keeper.PROGRAM!r}, run_name='__main__')\n"
+    )
+    monkeypatch.setattr(keeper, "PROGRAM", str(program))
+
+
+@pytest.mark.parametrize("what", USELESS)
+def test_a_template_whose_copies_never_come_is_parted_with_and_its_kind_starts_cold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Callable[..., Run], impatient: None, what: str
+) -> None:
+    """K13: no start hangs, the next one does not try again, and the reason is told with both."""
+    odd, why = USELESS[what]
+    with keeping(tmp_path, "as shipped", monkeypatch) as kept:
+        nest = Nest(kept, run)
+        nest.app.write_text(
+            f"{HEAD}if '--channel' in sys.orig_argv:\n    {odd.replace(chr(10), '; ')}\n{PID}"
+        )
+        for _ in range(2):
+            child = nest.up()
+            assert (child.spawn, child.template) == (f"cold its template {why}", 0)
+            assert sorted(alive(kept.marker)) == sorted([kept.keeper.pid, child.pid])
+            assert nest.ask(child) == child.pid
+            nest.leave(child)
+
+
+def test_a_template_that_a_job_has_spoilt_is_replaced_before_the_application_is_blamed(nest: Nest) -> None:
+    nest.write("""
+        import resource
+        template = os.getpid()
+        @app.lane("pid")
+        def pid(job, ctx):
+            resource.prlimit(template, resource.RLIMIT_NOFILE, (5, 5))
+            return os.getpid()
+    """)
+    for _ in range(2):
+        nest.answer()
+    first, second = nest.kept.children
+    assert (second.spawn, second.template != first.template) == ("template", True)
+    assert state_of(first.template) == ""
 
 
 @pytest.mark.parametrize("room", range(5))
-def test_a_template_without_room_for_descriptors_says_so_or_does_the_work_itself(
+def test_a_template_without_room_for_descriptors_is_replaced_or_does_the_work_itself(
     nest: Nest, room: int
 ) -> None:
-    """Whichever of them is missing, a failure has its reason, and no start hangs."""
+    """Whichever of them is missing, a worker comes."""
     nest.app.write_text(
         HEAD
         + dedent(f"""
@@ -583,15 +647,12 @@ def test_a_template_without_room_for_descriptors_says_so_or_does_the_work_itself
     """)
         + PID
     )
-    nest.leave(nest.up())
-    child = nest.start()
-    nest.kept.wait_for(lambda: child.pid or child.over)
-    if child.failed is not None:
-        assert child.failed.startswith("a copy cannot be made: ")
-    else:
-        assert child.spawn.startswith(("template", "cold it cannot be seen what the application has open"))
-        nest.leave(child)
-    assert (child.spawn == "template") == (room > 2), "three are held while a copy is made"
+    first = nest.up()
+    nest.leave(first)
+    child = nest.up()
+    assert child.spawn.startswith(("template", "cold it cannot be seen what the application has open"))
+    assert (child.template == first.template) == (room > 2), "three are held while a copy is made"
+    nest.leave(child)
 
 
 PIDS = Path("/sys/fs/cgroup/pids")
@@ -603,18 +664,15 @@ PIDS = Path("/sys/fs/cgroup/pids")
 @pytest.mark.parametrize("most", [1, 2])
 def test_where_no_process_can_be_started_there_is_no_copy(nest: Nest, most: int) -> None:
     """At the first fork and at the second: FIELD J, a system at its limit of processes."""
-    child = nest.up()
-    nest.leave(child)
     group = PIDS / f"laneway-test-{nest.kept.marker}"
     group.mkdir()
     try:
-        (group / "cgroup.procs").write_text(str(child.template))
-        (group / "pids.max").write_text(str(most))
-        second = nest.kept.over(nest.start())
-        assert second.failed == "a copy cannot be made: Resource temporarily unavailable"
+        (group / "cgroup.procs").write_text(str(nest.kept.keeper.pid))
+        (group / "pids.max").write_text(str(1 + most))
+        child = nest.kept.over(nest.start())
+        assert child.failed == "a copy cannot be made: Resource temporarily unavailable"
         (group / "pids.max").write_text("max")
         assert nest.answer() == nest.kept.children[-1].pid
-        assert nest.kept.children[-1].template == child.template
     finally:
         nest.kept.keeper.let_go()
         nest.kept.wait_for(nest.kept.keeper.reap)
