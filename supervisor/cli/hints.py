@@ -13,7 +13,7 @@ from typing import Final
 from supervisor.settings.place import names_app
 
 PROGRAMS: Final = ("supervisor", "laneway")
-TAKE_AN_APP: Final = frozenset({"run", "enqueue", "check", "retry"})
+TAKE_AN_APP: Final = frozenset({"run", "enqueue", "check", "retry", "import", "lanes", "deskcheck"})
 BUILT_IN_KINDS: Final = frozenset({"vault_sync"})
 
 
