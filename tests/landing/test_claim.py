@@ -13,7 +13,7 @@ from tests.landing.stand import KINDS, START, Stand
 
 
 def test_an_enqueued_job_is_queued_with_its_kinds_priority(stand: Stand) -> None:
-    """C70, C73, K15: ids ascend."""
+    """A18, C70, C73, K15: ids ascend."""
     first, second = stand.enqueue("scan", '{"a":1}', tag="t", key="k"), stand.enqueue(priority=3)
     assert second == first + 1
     row = stand.row(first)

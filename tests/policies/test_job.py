@@ -6,7 +6,7 @@ from policies.job import ENDED, IN_FLIGHT, WAITING, Outcome, Priority, Resume, S
 
 
 def test_every_state_is_waiting_in_flight_or_ended_and_only_one_of_them() -> None:
-    """U1, C71."""
+    """A17, U1, C71."""
     assert set(State) == WAITING | IN_FLIGHT | ENDED
     assert len(WAITING) + len(IN_FLIGHT) + len(ENDED) == len(State) == 10
     assert {State.LEASED, State.RUNNING} == IN_FLIGHT

@@ -129,7 +129,7 @@ GOOD: list[tuple[str, Any]] = [
 
 
 def test_the_defaults_are_the_pinned_ones() -> None:
-    """K16."""
+    """C198, K16."""
     options = options_from({})
     assert {name: getattr(options, name) for name in OPTION_NAMES} == DEFAULTS
 

@@ -37,7 +37,7 @@ def line_of(text: str) -> str:
 def test_a_wedged_child_dies_of_term_on_time_and_says_where_it_hung(
     house: House, kind: str, hangs_at: str
 ) -> None:
-    """C126, C154, K5."""
+    """C196, C126, C154, K5."""
     job = house.enqueue(kind)
     assert house.serve().ended == "idle"
     kill = kill_of(house, job)

@@ -130,7 +130,7 @@ def test_every_size_is_read_as_people_write_it(tmp_path: Path) -> None:
 
 
 def test_a_bad_limit_says_how_to_write_a_good_one(tmp_path: Path) -> None:
-    """K13, LESSONS 63."""
+    """K13, C198, LESSONS 63."""
     lines = refused(
         tmp_path,
         '[defaults]\nmemory_limit = 6\nprocess_limit = "many"\n'
