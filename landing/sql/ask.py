@@ -98,15 +98,17 @@ FROM laneway_jobs j LEFT JOIN laneway_kinds k ON k.kind = j.kind
 WHERE j.state IN ({IN_FLIGHT}) ORDER BY j.id LIMIT 64"""
 
 WAITING_GROUPS: Final = f"""{WITH_HEADS}
-SELECT kind, oldest, (
+SELECT kind, oldest, MAX(1, (
   SELECT SUM((
     SELECT COUNT(*) FROM (
       SELECT 1 FROM laneway_jobs c INDEXED BY laneway_jobs_heads
       WHERE c.state = 'queued' AND c.group_id = g.value LIMIT 1000)))
-  FROM json_each(groups) g) AS jobs
-FROM (SELECT kind, MIN(waiting_since) AS oldest, json_group_array(group_id) AS groups
+  FROM json_each(groups) g)) AS jobs
+FROM (SELECT kind, MIN(waiting_since) AS oldest,
+             json_group_array(IIF(typeof(group_id) IN ('integer', 'text'), group_id, NULL)) AS groups
       FROM heads GROUP BY kind ORDER BY oldest LIMIT 50)"""
-"""Counted are the kinds that have waited longest, not all of a thousand."""
+"""Counted are the kinds that have waited longest, not all of a thousand. JSON holds neither blobs nor
+infinities: a kind whose groups are all such garbage counts as one job."""
 
 PENDING: Final = """
 SELECT kind, reason, COUNT(*) AS jobs, MIN(wake_at) AS wake_at

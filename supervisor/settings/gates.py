@@ -1,4 +1,4 @@
-"""The sections [gates], [tiers] and [order] of the settings file: when heavy work waits, and who goes first."""
+"""The sections [gates], [tiers] and [order]: when heavy work waits, what it loads, and who goes first."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -106,7 +106,7 @@ def presence(written: object) -> float | None:
     if written == DEDICATED:
         return 0.0
     found = units.seconds(written)
-    return found if found else None
+    return found or None
 
 
 def percent(written: object) -> float | None:

@@ -1,6 +1,7 @@
 """`supervisor status` for the person who asks "why does it wait?": every reason, and what frees it."""
 
 import json
+import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -236,6 +237,17 @@ def test_one_part_that_is_garbage_costs_that_part_alone(home: Home, part: str, g
     assert (facts["gates"] == []) is (part == "gates")
     assert ("power" in reasons(facts["waiting"][0])) is (part != "blocked")
     assert home.screen()[-1].startswith("last hour: ")
+
+
+@pytest.mark.parametrize(
+    ("group", "jobs"), [("x'ff00'", 1), ("9e999", 1), ("'nowhere'", 3), ("CAST(x'ff41' AS TEXT)", 3)]
+)
+def test_a_group_that_is_garbage_still_waits_and_is_counted(home: Home, group: str, jobs: int) -> None:
+    """U31, C97."""
+    home.enqueue("embed", 3)
+    with closing(sqlite3.connect(store_path(home.home), isolation_level=None)) as db:  # as a stranger would
+        db.execute(f"UPDATE laneway_jobs SET group_id = {group}")
+    assert home.waiting()["embed"]["jobs"] == jobs
 
 
 ROW = {
