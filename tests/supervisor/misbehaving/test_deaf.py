@@ -125,7 +125,7 @@ def test_what_nobody_can_end_when_its_guardian_is_gone_is_named(
     Path(meeting.paths["beside"]).touch()
     job, after = house.enqueue("outlives_its_guardian_alone", meeting.paths), house.enqueue("quick")
     with monkeypatch.context() as held:
-        held.setattr("ipc.guardian.sweep.end", lambda pid: False)
+        held.setattr("ipc.guardian.sweep.end", lambda pid: None)
         assert house.serve().ended == "idle"
     (worker,) = (int(one.name.partition("-")[0]) for one in noted.iterdir())
     end = End(house, job, TEMPLATE)
