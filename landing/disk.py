@@ -50,18 +50,22 @@ def type_at(mountinfo: str, path: Path) -> str:
     """Return the type of the file system at an absolute path without links, by the text of mountinfo.
 
     The longest mount point above the path holds it; of two at one place the later covers the other.
+    Every enqueue asks, so it compares texts.
     """
-    best, kind = -1, UNKNOWN
+    best, kind, below = -1, UNKNOWN, f"{path}/"
     for point, name in mounts(mountinfo):
-        if len(point.parts) >= best and path.is_relative_to(point):
-            best, kind = len(point.parts), name
+        if len(point) >= best and (below.startswith(f"{point}/") or point == "/"):
+            best, kind = len(point), name
     return kind
 
 
-def mounts(mountinfo: str) -> Iterator[tuple[Path, str]]:
+def mounts(mountinfo: str) -> Iterator[tuple[str, str]]:
     """Yield (mount point, type) of each line; blanks in a name come as octal escapes."""
     for line in mountinfo.split("\n"):  # 36 35 98:0 /root /mnt/point rw,noatime master:1 - ext3 /dev/x rw
         before, _, after = line.partition(" - ")
-        where, what = before.split(" ")[4:5], after.split(" ")[:1]
+        where, what = before.split(" ", 5)[4:5], after.split(" ", 1)[:1]
         if where and what and what[0]:
-            yield Path(ESCAPED.sub(lambda match: chr(int(match[1], 8)), where[0])), what[0]
+            point = where[0]
+            if "\\" in point:
+                point = ESCAPED.sub(lambda match: chr(int(match[1], 8)), point)
+            yield point, what[0]

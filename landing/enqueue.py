@@ -6,6 +6,7 @@ request --identity--> created | existing (the same for ever) | coalesced (the sa
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from typing import Any, Final
 
 from landing.cells import mapping, whole
@@ -53,9 +54,14 @@ class Register:
     def apply(self, tx: Transaction) -> None:
         """Insert or update one row a kind; equal rows are left alone."""
         for kind, options in self.kinds.items():
-            text = json.dumps(asdict(options), separators=(",", ":"))
-            row = {"kind": kind, "app": self.app, "options": text, "now": tx.now}
+            row = {"kind": kind, "app": self.app, "options": written(options), "now": tx.now}
             tx.run(sql.REGISTER_KIND, row | {"discards": kind in self.discards})
+
+
+@cache
+def written(options: Options) -> str:
+    """Return options as a kind's row has them; an enqueue with an application declares all of its kinds."""
+    return json.dumps(asdict(options), separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)

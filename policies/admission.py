@@ -32,6 +32,7 @@ class Admission:
         minute: minutes since midnight, local time.
         promised: bytes that running jobs were granted and do not hold yet.
         refused: by tier, why its model cannot be loaded for now.
+        rules: those that were asked for before, by kind and tier; the same for the life of a run.
     """
 
     kinds: Mapping[str, Options]
@@ -41,6 +42,7 @@ class Admission:
     minute: int = 0
     promised: int = 0
     refused: Mapping[str, str] = field(default_factory=dict)
+    rules: dict[tuple[str, str], Rule] = field(default_factory=dict)
 
     def __call__(self, in_flight: Sequence[InFlight], held: Mapping[str, str]) -> Asks:
         """Return the question for one claim; equal heads are judged once."""
@@ -70,7 +72,9 @@ class Admission:
 
     def reasons(self, kind: str, tier: str, world: World) -> Iterator[Blocked]:
         """Yield why no job of a kind and tier may start."""
-        yield from blockers(rule_of(kind, self.kinds[kind], self.tiers.get(tier, NO_TIER)), world)
+        if (group := (kind, tier)) not in self.rules:
+            self.rules[group] = rule_of(kind, self.kinds[kind], self.tiers.get(tier, NO_TIER))
+        yield from blockers(self.rules[group], world)
         if why := self.refused.get(tier):
             yield Blocked(Gate.MODEL, why, "what is loaded changes")
 

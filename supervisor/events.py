@@ -86,6 +86,15 @@ class Warned:
 
 
 @dataclass(frozen=True, slots=True)
+class Waits:
+    """Jobs of a kind wait for a gate: why, and what ends it. Both are "" once they may start again."""
+
+    kind: str
+    text: str = ""
+    until: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Stopping:
     """A stop was asked for; `now` means without waiting for yields.
 
@@ -97,5 +106,5 @@ class Stopping:
     patience: float = 0.0
 
 
-Event = RunStarted | JobStarted | BatchLanded | AttemptEnded | StaleBatch | Pruned | Warned | Stopping
+Event = RunStarted | JobStarted | BatchLanded | AttemptEnded | StaleBatch | Pruned | Warned | Waits | Stopping
 Report = Callable[[Event], None]

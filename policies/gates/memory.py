@@ -6,7 +6,7 @@ Free is what is available, less what running jobs were promised and do not hold 
 from typing import Final
 
 from policies.gates.vocabulary import Blocked, Gate, Limits, Rule, World
-from policies.readings import MemoryReading
+from policies.readings import NO_PROBE, MemoryReading
 
 LEAST_RESERVE: Final = 2 << 30
 PART: Final = 10
@@ -17,8 +17,10 @@ PRESSURE: Final = 10.0
 def memory(rule: Rule, world: World) -> Blocked | None:
     """Block a kind whose need does not fit; one that names no need, or a machine that cannot tell, passes."""
     reading = world.readings.memory
-    if Gate.MEMORY not in rule.gates or not rule.memory or reading.available is None:
+    if Gate.MEMORY not in rule.gates or not rule.memory:
         return None
+    if reading.available is None:
+        return Blocked(Gate.MEMORY, NO_PROBE, "somebody has") if reading.source == NO_PROBE else None
     if reading.pressure is not None and reading.pressure > PRESSURE:
         return Blocked(Gate.MEMORY, f"memory is short (pressure {reading.pressure:g} %)", "pressure falls")
     free = reading.available - world.promised - reserve(reading, world.limits)

@@ -14,6 +14,7 @@ from supervisor.events import (
     RunStarted,
     StaleBatch,
     Stopping,
+    Waits,
     Warned,
 )
 from supervisor.told.kills import end, is_abandoned, is_kill, number, pids, where, with_survivors
@@ -49,6 +50,8 @@ def sentence(event: Event, now: int) -> str:
             return f"pruned {count(event.jobs, 'job')} with {count(event.attempts, 'attempt')}{freed}"
         case Warned():
             return f"warning: {short(event.text, 300)}"
+        case Waits():
+            return waits(event)
         case Stopping():
             return stopping(event)
 
@@ -73,6 +76,14 @@ def recovered(event: RunStarted) -> Iterator[str]:
     }
     found = [f"{' '.join(f'#{job}' for job in jobs)} {fate}" for fate, jobs in fates.items() if jobs]
     yield f"{runs or 'an earlier run'} died: {', '.join(found) or 'nothing was in flight'}"
+
+
+def waits(event: Waits) -> str:
+    """Say what a kind waits for, or that it does no more."""
+    if not event.text:
+        return f"{plain(event.kind)} may start again"
+    until = f"; until {plain(event.until)}" if event.until else ""
+    return f"{plain(event.kind)} waits: {short(event.text, 200)}{until}"
 
 
 def stopping(event: Stopping) -> str:

@@ -27,6 +27,7 @@ from supervisor.run.serve import serve
 from supervisor.settings.place import environment
 from supervisor.settings.values import Flags, Settings, load_settings
 from supervisor.told.names import strangers
+from supervisor.told.reasons import closed_gates
 from supervisor.told.status import status
 
 
@@ -181,8 +182,10 @@ def code_of(served: Served, *, failed: bool) -> int:
 
 def print_rest(home: Path, application: Application) -> None:
     """Print what still waits, and why nobody took it."""
+    with snapshot(home) as db:
+        run = views.last_run(db) or {}
     rows = [
-        (f"{group['jobs']:,} x", plain(group["kind"]), why(group, application))
+        (f"{group['jobs']:,} x", plain(group["kind"]), why(group, application, run))
         for group in status(home)["waiting"]
     ]
     if rows:
@@ -191,10 +194,11 @@ def print_rest(home: Path, application: Application) -> None:
             print_line(line)
 
 
-def why(group: Mapping[str, Any], application: Application) -> str:
-    """Say why jobs of a kind wait."""
+def why(group: Mapping[str, Any], application: Application, run: Mapping[str, Any]) -> str:
+    """Say why jobs of a kind wait; the run that has just ended is ours."""
     if group["kind"] not in application.kinds:
         return f"kind not loaded: {plain(application.name)} has no such lane"
-    if group["reason"] == "no_supervisor":  # ours has just ended
-        return "the run has ended"
+    if group["reason"] == "no_supervisor":
+        gate = next(closed_gates(run, group["kind"]), None)
+        return short(gate.text, 100) if gate is not None else "the run has ended"
     return short(group["text"], 100)

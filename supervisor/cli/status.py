@@ -114,6 +114,9 @@ def machine(facts: dict[str, Any]) -> Iterator[str]:
     """Yield how the gates stand that something goes by, and what is in memory where tiers have models."""
     if line := gates_line(facts["gates"]):
         yield f"gates   {one_line(line)}"
+    if (pause := facts["paused"]) is not None:
+        ago = "" if pause["ago_s"] is None else f", {duration(pause['ago_s'])} ago"
+        yield f"woke    after {duration(pause['seconds'])} asleep or stopped{ago}; no job's clock counts it"
     if facts["models"] is not None:
         yield f"models  {one_line(models_line(facts['models']))}"
 

@@ -4,7 +4,7 @@ probes --> readings --> Admission (a claim asks it)
                    `--> yields (a job in flight whose gate has closed) --> told in the run's row
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from functools import partial
 from typing import Any, Final
@@ -18,7 +18,7 @@ from policies.admission import NO_TIER, Admission, depends_on, rule_of
 from policies.gates.presence import is_present
 from policies.gates.quiet import is_within
 from policies.gates.union import should_yield, total_hold
-from policies.gates.vocabulary import Blocked, Gate, Limits
+from policies.gates.vocabulary import Blocked, Gate, Limits, Rule
 from policies.job import InFlight, Priority
 from policies.payload import payload_text
 from policies.priority import in_claim_order
@@ -35,6 +35,13 @@ TELL_SECONDS: Final = 30.0
 
 What opens or closes is told at once.
 """
+LOOK_SECONDS: Final = 0.25
+"""A loop that turns a thousand times a second looks so often at what it has to tell."""
+LINGER_SECONDS: Final = 60.0
+"""A reading is kept fresh for so long after somebody last went by it: the next job need not wait for it."""
+
+BUSY: Final = frozenset({Gate.MODEL, Gate.MAX_RUNNING})
+"""Gates that open and close with every job."""
 
 
 class Gatekeeper:
@@ -46,6 +53,7 @@ class Gatekeeper:
         refused: by tier, why its model cannot be loaded for now.
         yielding: the jobs that were asked for their slot, each with the reason.
         models: returns how the books of models stand, None where there are none.
+        yielders: returns the kinds in flight whose jobs give their slot back to a gate.
     """
 
     def __init__(
@@ -62,13 +70,17 @@ class Gatekeeper:
         self._scheduling = scheduling
         self._lander = lander
         self._watch = Watch(probes, post, self._news, scheduling.limits.presence or 1.0)
-        self._wanted = depends_on(self._kinds, scheduling.tiers) | floor_needs(scheduling.limits)
+        self._rules: dict[tuple[str, str], Rule] = {}
         self._alarms = watchdog.Watch()
+        self._always = floor_needs(scheduling.limits)
         if watchdog.KIND in kinds:
-            self._wanted |= {Gate.MEMORY.value}
-        self._watch.want(self._wanted)
+            self._always |= {Gate.MEMORY.value}
+        self._needed_at: dict[str, float] = {}
+        self._dirty, self._looked_at = True, world.monotonic()
+        self._wanted: frozenset[str] = frozenset()
         self._held: Mapping[str, str] = {}
         self._blocked: Mapping[str, tuple[Blocked, ...]] = {}
+        self._said: Mapping[str, tuple[Blocked, ...]] = {}
         self._quiet = self._is_quiet()
         self._told: dict[str, Any] = {}
         self._paused: dict[str, Any] | None = None
@@ -78,6 +90,8 @@ class Gatekeeper:
         self.refused: dict[str, str] = {}
         self.yielding: dict[int, str] = {}
         self.models: Callable[[], Mapping[str, Any] | None] = lambda: None
+        self.yielders: Callable[[], Iterable[str]] = tuple
+        self._want(())
 
     @property
     def readings(self) -> Readings:
@@ -103,6 +117,7 @@ class Gatekeeper:
             minute=sensors.local_minute(),
             promised=self.promised(),
             refused=dict(self.refused),
+            rules=self._rules,
         )
 
     def total_hold(self) -> Blocked | None:
@@ -125,17 +140,39 @@ class Gatekeeper:
         return rule_of(job.kind, self._kinds[job.kind], tier).memory
 
     def note(self, reply: ClaimReply) -> None:
-        """Keep what a claim found held back."""
+        """Keep what a claim found held back, and say for whom that is new."""
+        self._want(reply.blocked)
+        self._dirty = self._dirty or reply.blocked != self._blocked
+        if self.settled:
+            for event in news(self._said, reply.blocked):
+                self._world.report(event)
+            self._said = reply.blocked
         self._held, self._blocked = reply.held, reply.blocked
 
     def woke(self, seconds: float) -> None:
         """Nobody ran for so long: say so, for no job's clock counts it and no lease was lost by it."""
+        self._dirty = True
         self._paused = {"seconds": round(seconds, 1), "until": self._world.now()}
         text = f"woke after {duration(seconds)} asleep or stopped; no clock of a job counts it"
         self._world.report(events.Warned("woke", text))
 
+    def _want(self, kinds: Iterable[str]) -> None:
+        """Keep the readings fresh that something depends on: jobs that wait for a gate, or yield to one."""
+        now = self._world.monotonic()
+        depends = {kind: self._kinds[kind] for kind in (*kinds, *self.yielders())}
+        for name in depends_on(depends, self._scheduling.tiers):
+            self._needed_at[name] = now
+        self._wanted = self._always | {
+            name for name, at in self._needed_at.items() if now < at + LINGER_SECONDS
+        }
+        self._watch.want(self._wanted)
+
     def turn(self, now: float) -> None:
         """Ask the probes that are due; notice that quiet hours began or ended; tell what has changed."""
+        if not self._dirty and now < self._looked_at + LOOK_SECONDS:
+            return
+        self._dirty, self._looked_at = False, now
+        self._want(self._blocked)
         self._watch.turn(now)
         if self._scheduling.limits.quiet and (quiet := self._is_quiet()) != self._quiet:
             self._quiet = quiet
@@ -168,9 +205,10 @@ class Gatekeeper:
         if facts == self._told or (shape(facts) == shape(self._told) and not stale):
             return
         self._told, self._told_at = facts, now
-        self._lander.submit(Tell(self._world.run, facts), lambda _reply: None)
+        self._lander.submit(Tell(self._world.run, facts | {"at": self._world.now()}), lambda _reply: None)
 
     def _news(self, readings: Readings) -> None:
+        self._dirty = True
         if watchdog.KIND in self._kinds:
             self._alarms = watchdog.rising(self._alarms, readings.memory)
             for flag in self._alarms.risen:
@@ -187,6 +225,18 @@ class Gatekeeper:
     def _is_quiet(self) -> bool:
         minute = sensors.local_minute()
         return any(is_within(minute, start, end) for start, end in self._scheduling.limits.quiet)
+
+
+def news(
+    before: Mapping[str, tuple[Blocked, ...]], now: Mapping[str, tuple[Blocked, ...]]
+) -> Iterator[events.Waits]:
+    """Yield which kinds began to wait for something, and which do no more; what runs is no news."""
+    for kind in sorted({*before, *now}):
+        old, new = ([one for one in why.get(kind, ()) if one.gate not in BUSY] for why in (before, now))
+        if {one.gate for one in new} - {one.gate for one in old}:
+            yield events.Waits(kind, new[0].text, new[0].until)
+        elif old and not new:
+            yield events.Waits(kind)
 
 
 def floor_needs(limits: Limits) -> frozenset[str]:

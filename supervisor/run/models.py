@@ -84,6 +84,8 @@ class Models:
 
     def turn(self, now: float, jobs: Iterable[int]) -> None:
         """Let the models of ended jobs go (`jobs` are all that are held), and look again after a refusal."""
+        if not self._tiers:
+            return
         self._books.turn(now)
         alive = set(jobs)
         for job in [one for one in self._holds if one not in alive]:

@@ -6,7 +6,7 @@ It is asked, never made to: it yields after its next landed batch, and counts no
 from typing import Final
 
 from policies.fairness import Running, whom_to_ask
-from policies.job import Head, InFlight
+from policies.job import Head, InFlight, OnGate
 from supervisor.attempt.conversation import World
 from supervisor.attempt.dispatch import Dispatch
 from supervisor.attempt.state import Attempt
@@ -26,12 +26,16 @@ class Turns:
         self._gates = gates
         self._scheduling = scheduling
         self._peeked_at = world.monotonic()
-        gates.promised = self.promised
+        gates.promised, gates.yielders = self.promised, self.yielders
 
     @property
     def in_flight(self) -> tuple[InFlight, ...]:
         """Return the jobs in flight as the gates see them."""
         return tuple(attempt.claimed.seen for attempt in self._dispatch)
+
+    def yielders(self) -> set[str]:
+        """Return the kinds in flight whose jobs give their slot back to a gate."""
+        return {one.claimed.kind for one in self._dispatch if one.options.on_gate == OnGate.YIELD}
 
     def promised(self) -> int:
         """Return the bytes that running jobs were granted and do not hold yet."""

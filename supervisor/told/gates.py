@@ -58,6 +58,15 @@ def resident(model: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def paused(told: Mapping[str, Any], now: int) -> dict[str, Any] | None:
+    """Return the last pause in which nobody ran: how long it was, and how long ago; None for none."""
+    found = told.get("paused")
+    if not isinstance(found, dict) or (seconds := number(found.get("seconds"))) is None:
+        return None
+    until = number(found.get("until"))
+    return {"seconds": seconds, "ago_s": None if until is None else round(max(0.0, (now - until) / 1e6), 1)}
+
+
 def yielding(told: Mapping[str, Any]) -> dict[str, str]:
     """Return the jobs (ids as text) that were asked for their slot, each with the reason."""
     found = told.get("yielding")

@@ -12,7 +12,7 @@ from landing.snapshot import snapshot, store_size
 from policies.job import MICROS
 from supervisor import sensors
 from supervisor.lock import is_live, last_sign_of_life
-from supervisor.told.gates import gates, models, number, yielding
+from supervisor.told.gates import gates, models, number, paused, yielding
 from supervisor.told.waiting import Run, waiting_facts
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ def status(home: Path) -> dict[str, Any]:
             "jobs": counts,
             "gates": gates(told),
             "models": models(told),
+            "paused": paused(told, now),
             "slots": here.slots,
             "running": [running_facts(job, now, asked.get(str(job["id"])), live=live) for job in in_flight],
             "held": held,

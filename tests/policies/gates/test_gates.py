@@ -185,7 +185,7 @@ def test_gates_that_a_kind_does_not_ask_for_do_not_bar_it() -> None:
     limits = Limits(quiet=((0, 1440),))
     assert blockers(LIGHT, World(limits=limits)) == ()
     names = [one.gate for one in blockers(HEAVY, World(limits=limits))]
-    assert names == [Gate.PRESENCE, Gate.POWER, Gate.QUIET]
+    assert names == [Gate.PRESENCE, Gate.POWER, Gate.MEMORY, Gate.QUIET]
 
 
 def test_every_gate_has_a_name_of_its_own_and_one_predicate() -> None:
