@@ -87,10 +87,11 @@ class Warned:
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """Jobs of a kind wait for a gate: why, and what ends it. Both are "" once they may start again."""
+    """Jobs of a kind wait for a gate: its name, why, and what ends it ("" where nobody can say)."""
 
     kind: str
-    text: str = ""
+    gate: str
+    text: str
     until: str = ""
 
 

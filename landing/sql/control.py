@@ -64,6 +64,6 @@ IS_HELD: Final = "SELECT 1 FROM laneway_holds WHERE kind = ?"
 
 HOLD_KIND: Final = """
 INSERT INTO laneway_holds (kind, why, since) VALUES (:kind, :why, :now)
-ON CONFLICT (kind) DO UPDATE SET why = :why"""
+ON CONFLICT (kind) DO UPDATE SET why = IIF(:why = '', why, :why)"""
 
 UNHOLD_KIND: Final = "DELETE FROM laneway_holds WHERE kind = ?"

@@ -23,10 +23,12 @@ def memory(rule: Rule, world: World) -> Blocked | None:
         return Blocked(Gate.MEMORY, NO_PROBE, "somebody has") if reading.source == NO_PROBE else None
     if reading.pressure is not None and reading.pressure > PRESSURE:
         return Blocked(Gate.MEMORY, f"memory is short (pressure {reading.pressure:g} %)", "pressure falls")
-    free = reading.available - world.promised - reserve(reading, world.limits)
+    kept = reserve(reading, world.limits)
+    free = reading.available - world.promised - kept
     if free >= rule.memory:
         return None
-    return Blocked(Gate.MEMORY, f"needs {gb(rule.memory)} GB, {gb(max(0, free))} free", "memory is free")
+    text = f"needs {gb(rule.memory)} GB, {gb(max(0, free))} GB free beside a reserve of {gb(kept)} GB"
+    return Blocked(Gate.MEMORY, text, "memory is free")
 
 
 def reserve(reading: MemoryReading, limits: Limits) -> int:

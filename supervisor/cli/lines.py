@@ -79,9 +79,7 @@ def recovered(event: RunStarted) -> Iterator[str]:
 
 
 def waits(event: Waits) -> str:
-    """Say what a kind waits for, or that it does no more."""
-    if not event.text:
-        return f"{plain(event.kind)} may start again"
+    """Say what a kind waits for."""
     until = f"; until {plain(event.until)}" if event.until else ""
     return f"{plain(event.kind)} waits: {short(event.text, 200)}{until}"
 

@@ -4,7 +4,8 @@ probes --> readings --> Admission (a claim asks it)
                    `--> yields (a job in flight whose gate has closed) --> told in the run's row
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import asdict
 from functools import partial
 from typing import Any, Final
@@ -40,6 +41,7 @@ LOOK_SECONDS: Final = 0.25
 LINGER_SECONDS: Final = 60.0
 """A reading is kept fresh for so long after somebody last went by it: the next job need not wait for it."""
 
+FIGURES: Final = re.compile(r"[\d.]+")
 BUSY: Final = frozenset({Gate.MODEL, Gate.MAX_RUNNING})
 """Gates that open and close with every job."""
 
@@ -80,7 +82,7 @@ class Gatekeeper:
         self._wanted: frozenset[str] = frozenset()
         self._held: Mapping[str, str] = {}
         self._blocked: Mapping[str, tuple[Blocked, ...]] = {}
-        self._said: Mapping[str, tuple[Blocked, ...]] = {}
+        self._said: dict[str, frozenset[str]] = {}
         self._quiet = self._is_quiet()
         self._told: dict[str, Any] = {}
         self._paused: dict[str, Any] | None = None
@@ -139,15 +141,18 @@ class Gatekeeper:
         tier = self._scheduling.tiers.get(job.tier, NO_TIER)
         return rule_of(job.kind, self._kinds[job.kind], tier).memory
 
-    def note(self, reply: ClaimReply) -> None:
-        """Keep what a claim found held back, and say for whom that is new."""
-        self._want(reply.blocked)
-        self._dirty = self._dirty or reply.blocked != self._blocked
-        if self.settled:
-            for event in news(self._said, reply.blocked):
-                self._world.report(event)
-            self._said = reply.blocked
-        self._held, self._blocked = reply.held, reply.blocked
+    def note(self, reply: ClaimReply, asked: Set[str]) -> None:
+        """Keep what a claim held back of the kinds that it `asked` for, and say for whom that is new."""
+        before = {kind: why for kind, why in self._blocked.items() if kind not in asked}
+        blocked = before | dict(reply.blocked)
+        self._want(blocked)
+        self._dirty = self._dirty or blocked != self._blocked
+        self._held, self._blocked = reply.held, blocked
+        if reply.claimed is not None:
+            self._said.pop(reply.claimed.kind, None)
+        for event in news(self._said, reply.blocked):
+            self._said[event.kind] = self._said.get(event.kind, frozenset()) | {event.gate}
+            self._world.report(event)
 
     def woke(self, seconds: float) -> None:
         """Nobody ran for so long: say so, for no job's clock counts it and no lease was lost by it."""
@@ -228,15 +233,13 @@ class Gatekeeper:
 
 
 def news(
-    before: Mapping[str, tuple[Blocked, ...]], now: Mapping[str, tuple[Blocked, ...]]
+    said: Mapping[str, frozenset[str]], blocked: Mapping[str, tuple[Blocked, ...]]
 ) -> Iterator[events.Waits]:
-    """Yield which kinds began to wait for something, and which do no more; what runs is no news."""
-    for kind in sorted({*before, *now}):
-        old, new = ([one for one in why.get(kind, ()) if one.gate not in BUSY] for why in (before, now))
-        if {one.gate for one in new} - {one.gate for one in old}:
-            yield events.Waits(kind, new[0].text, new[0].until)
-        elif old and not new:
-            yield events.Waits(kind)
+    """Yield which kinds wait for a gate that was not `said` since one of their jobs started last."""
+    for kind, why in sorted(blocked.items()):
+        fresh = [one for one in why if one.gate not in BUSY | said.get(kind, frozenset())]
+        if fresh and not any(NO_PROBE in one.text for one in why):
+            yield events.Waits(kind, fresh[0].gate, fresh[0].text, fresh[0].until)
 
 
 def floor_needs(limits: Limits) -> frozenset[str]:
@@ -288,7 +291,10 @@ def shape(facts: Mapping[str, Any]) -> Any:
     """Return what of the facts is no figure: which gates are closed, and who is blocked by what."""
     return (
         [(gate["gate"], gate["closed"], gate.get("state")) for gate in facts.get("gates", ())],
-        {kind: [one["gate"] for one in why] for kind, why in facts.get("blocked", {}).items()},
+        {
+            kind: [(one["gate"], FIGURES.sub("", one["text"])) for one in why]
+            for kind, why in facts.get("blocked", {}).items()
+        },
         bool(facts.get("total")),
         facts.get("yielding"),
         facts.get("paused"),

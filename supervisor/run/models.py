@@ -76,9 +76,13 @@ class Models:
                 self._holds[claimed.job] = model_of(tier)
                 then(claimed, "")
             else:
-                self._gates.refused[tier.name] = answer.reason
+                error = self._books.facts()["error"]
+                reason = (
+                    f"{answer.reason}: {error}" if error and error not in answer.reason else answer.reason
+                )
+                self._gates.refused[tier.name] = reason
                 self._refused_at = self._world.monotonic()
-                then(claimed, answer.reason)
+                then(claimed, reason)
 
         self._books.ensure(model_of(tier), answered)
 

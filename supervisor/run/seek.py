@@ -4,6 +4,7 @@ look --Claim--> lander --ClaimReply--> place | have a child started | wait for t
 """
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from landing.claim import Claim, Claimed, ClaimReply
@@ -160,14 +161,14 @@ class Seeker:
             admit=self._gates.admission(),
         )
         self._look, self._claiming = False, True
-        self._lander.submit(claim, self._claimed)
+        self._lander.submit(claim, partial(self._claimed, claim.loaded))
 
-    def _claimed(self, reply: ClaimReply | Raised) -> None:
+    def _claimed(self, asked: frozenset[str], reply: ClaimReply | Raised) -> None:
         self._claiming = False
         if isinstance(reply, Raised):
             self._world.report(events.Warned("claim_failed", f"the claim failed: {reply.error}"))
             return
-        self._gates.note(reply)
+        self._gates.note(reply, asked)
         self._next_wake, self._next_try = reply.next_wake, reply.next_try
         self._nothing_left = reply.claimed is None and not reply.wanted
         self._short = bool(reply.wanted)

@@ -90,7 +90,7 @@ def tiers(table: Any, complain: Complain) -> Mapping[str, Tier]:
     except ValueError as error:
         for line in str(error).splitlines():
             complain(line)
-        return BUILT_IN
+        return {**BUILT_IN, **{name: Tier(name) for name in table}}  # those are there, whatever they say
 
 
 def in_bytes(section: Any) -> Any:

@@ -18,7 +18,7 @@ from supervisor.cli.lines import sentence
 from supervisor.cli.show import screen
 from supervisor.run.serve import serve
 from supervisor.told.story import story
-from tests.supervisor.serving import House
+from tests.supervisor.serving import House, offspring
 
 HERE = Path(__file__).parent
 
@@ -59,14 +59,14 @@ class Meeting:
         self.beside = house.enqueue("bystander", self.paths)
         self.after = [house.enqueue(one, self.paths) for one in after]
         self.awaited = set(self.after)
-        before = descriptors()
+        before, children = descriptors(), offspring()
         served = serve(house.application, house.settings, until_idle=True, report=self.report)
         assert served.ended == "idle"
         assert house.of(events.Warned) == []
         self.check_others()
         assert descriptors() == before, "a descriptor has leaked"
         assert survivors(house, self.noted) == []
-        assert children_left() == [], "a zombie, or an orphan that was adopted"
+        assert offspring() == children, "a zombie, or an orphan that was adopted"
         return End(house, self.job, self.spawn)
 
     def report(self, event: events.Event) -> None:
@@ -153,15 +153,6 @@ def descriptors() -> dict[str, str]:
     for name in os.listdir("/proc/self/fd"):
         with suppress(FileNotFoundError):  # the folder that is being read
             found[name] = os.readlink(f"/proc/self/fd/{name}")
-    return found
-
-
-def children_left() -> list[int]:
-    """Reap what this process has for children; return them, 0 for one that lives."""
-    found = []
-    with suppress(ChildProcessError):
-        while 0 not in found:
-            found.append(os.waitpid(-1, os.WNOHANG)[0])
     return found
 
 
