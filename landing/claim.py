@@ -76,6 +76,7 @@ class ClaimReply:
         next_wake: when the next waiting row of a loaded kind wakes, microseconds UTC.
         next_try: when the next of them has waited out its backoff.
         blocked: by kind, why its queued jobs may not start.
+        groups: the kind and tier of every queued job that a gate holds back.
         held: the kinds that are held, each with the reason that was given.
     """
 
@@ -85,6 +86,7 @@ class ClaimReply:
     next_try: int | None = None
     blocked: Mapping[str, tuple[Blocked, ...]] = field(default_factory=dict)
     held: Mapping[str, str] = field(default_factory=dict)
+    groups: frozenset[tuple[str, str]] = frozenset()
 
 
 @dataclass(slots=True)
@@ -95,6 +97,7 @@ class Found:
     wanted: dict[str, Head] = field(default_factory=dict)
     again: bool = False
     blocked: dict[str, tuple[Blocked, ...]] = field(default_factory=dict)
+    groups: set[tuple[str, str]] = field(default_factory=set)
 
 
 def admit_all(_in_flight: Sequence[InFlight], _held: Mapping[str, str]) -> Asks:
@@ -139,6 +142,7 @@ class Claim:
             tx.now if now_again else self.next_wake(tx, sql.NEXT_TRY),
             found.blocked,
             held,
+            frozenset(found.groups),
         )
 
     def look(self, tx: Transaction, ask: Asks, taken: set[str], found: Found) -> None:
@@ -149,6 +153,7 @@ class Claim:
         for head in self.order(self.heads(tx), tx.now):
             if blockers := ask(head):
                 found.blocked[head.kind] = blockers
+                found.groups.add((head.kind, head.tier))
             elif head.exclusive is not None and head.exclusive in taken:
                 aside = {"key": head.exclusive, "watch": EXCLUSIVE, "most": WAKES}
                 if found.claimed is None and tx.run(sql.HOLD_BACK, aside):

@@ -3,7 +3,7 @@
 Admission (what the loop knows) --in flight, held--> World --a head's Rule--> Blocked ...
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -105,7 +105,9 @@ def rule_of(kind: str, options: Options, tier: Tier) -> Rule:
     )
 
 
-def depends_on(kinds: Mapping[str, Options], tiers: Mapping[str, Tier]) -> frozenset[str]:
-    """Return the names of the readings that some kind's gates go by; power guards its floor for all."""
-    rules = [rule_of(kind, options, tiers.get(options.tier, NO_TIER)) for kind, options in kinds.items()]
+def depends_on(
+    groups: Iterable[tuple[str, str]], kinds: Mapping[str, Options], tiers: Mapping[str, Tier]
+) -> frozenset[str]:
+    """Return the names of the readings that the gates of some kinds, each in a tier, go by."""
+    rules = [rule_of(kind, kinds[kind], tiers.get(tier, NO_TIER)) for kind, tier in groups]
     return frozenset(gate.value for rule in rules for gate in rule.gates & PROBED)

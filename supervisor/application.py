@@ -18,7 +18,14 @@ from policies.job import Mode
 from policies.options import Options, Spawn
 from supervisor import sensors
 from supervisor.api import App, Lane, Read
-from supervisor.complaints import same_names, unkept, unknown_sections, unshielded, untiered
+from supervisor.complaints import (
+    same_names,
+    unkept,
+    unknown_sections,
+    unshielded,
+    untiered,
+    unyielding,
+)
 from supervisor.errors import ApplicationRefused
 from supervisor.inproc.handlers import lane_of
 from supervisor.inproc.modes import Choice, choice
@@ -201,6 +208,7 @@ def checked(apps: tuple[LoadedApp, ...], settings: Settings) -> Application:
                 kinds[kind] = loaded_kind(loaded, lane, lane.land, settings)
     complaints += unshielded(kinds)
     complaints += unkept(kinds)
+    complaints += unyielding(kinds)
     complaints += untiered({kind: one.options for kind, one in kinds.items()}, settings)
     if complaints:
         raise ApplicationRefused(complaints)

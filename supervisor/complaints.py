@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from policies.job import Mode
+from policies.job import Mode, OnGate, Resume
 from supervisor import machine
 from supervisor.told.spelling import did_you_mean
 
@@ -49,6 +49,16 @@ def unkept(kinds: "Mapping[str, LoadedKind]") -> Iterator[str]:
             yield (
                 f"kind {kind!r} has {' and '.join(wanted)}, which only a process can have, and mode inproc"
                 f" from the {one.choice.why}; choose one"
+            )
+
+
+def unyielding(kinds: "Mapping[str, LoadedKind]") -> Iterator[str]:
+    """Complain about lanes that are to yield to a gate and would start over each time."""
+    for kind, one in sorted(kinds.items()):
+        if one.options.on_gate == OnGate.YIELD and one.options.resume == Resume.RESTART:
+            yield (
+                f'kind {kind!r} has on_gate = "yield" and resume = "restart": it would start over each time'
+                " a gate has closed; choose one"
             )
 
 

@@ -6,9 +6,10 @@ from policies.readings import PresenceReading
 
 def presence(rule: Rule, world: World) -> Blocked | None:
     """Block a kind that asks for it while somebody is there, or may be."""
-    if Gate.PRESENCE not in rule.gates or not is_present(world.readings.presence, world.limits):
-        return None
     reading = world.readings.presence
+    unread = reading == PresenceReading() and world.limits.presence > 0
+    if Gate.PRESENCE not in rule.gates or not (unread or is_present(reading, world.limits)):
+        return None
     if reading.idle_s is None:
         return Blocked(Gate.PRESENCE, f"you may be here ({reading.source})", "the probe answers")
     if reading.inhibited:

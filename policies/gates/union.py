@@ -10,6 +10,7 @@ from policies.gates.presence import presence
 from policies.gates.quiet import quiet
 from policies.gates.running import max_running
 from policies.gates.vocabulary import Blocked, Gate, Rule, World
+from policies.readings import NO_PROBE
 
 UNION: Final = (held, presence, power, memory, quiet, model, max_running)
 
@@ -28,7 +29,11 @@ def total_hold(world: World) -> Blocked | None:
 
 
 def should_yield(rule: Rule, world: World) -> Blocked | None:
-    """Say why a job in flight of the kind should give its slot back now, None where it should not."""
+    """Say why a job in flight of the kind should give its slot back now, None where it should not.
+
+    A reading that nobody has taken yet closes a gate to those who wait, not to those who run.
+    """
     if not rule.yields:
         return None
-    return next((one for one in blockers(rule, world) if one.gate in CAN_YIELD), None)
+    closed = (one for one in blockers(rule, world) if one.gate in CAN_YIELD)
+    return next((one for one in closed if NO_PROBE not in one.text), None)

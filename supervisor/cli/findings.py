@@ -16,7 +16,7 @@ from policies.gates.vocabulary import CHOSEN, Blocked, Limits, Rule, World
 from policies.readings import MemoryReading, Power, Readings
 from supervisor.errors import SettingsRefused
 from supervisor.probes.watch import look, native
-from supervisor.run.gatekeeper import states
+from supervisor.run.telling import states
 from supervisor.settings.place import environment
 from supervisor.settings.values import Flags, load_settings
 from supervisor.told import gates

@@ -40,6 +40,7 @@ UNKNOWN: Final[Mapping[str, Reading]] = {
     POWER: PowerReading(),
     MEMORY: MemoryReading(),
 }
+FIGURES: Final = ("idle_s", "percent", "available", "total", "pressure")
 THRESHOLD: Final = 300.0
 MEMORY_NOISE: Final = 64 << 20
 """Bytes by which memory may differ and be no news."""
@@ -200,6 +201,10 @@ def answer(name: str, probe: Probe) -> Reading:
         return unknown(name, error_text(error))
     if type(reading) is not type(UNKNOWN[name]):
         return unknown(name, f"the probe said {type(reading).__name__}")
+    for figure in FIGURES:
+        value = getattr(reading, figure, None)
+        if value is not None and (type(value) not in {int, float} or value != value):  # noqa: PLR0124 - NaN
+            return unknown(name, f"the probe said {value!r:.40} for {figure}")
     return reading
 
 

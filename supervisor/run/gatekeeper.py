@@ -4,8 +4,7 @@ probes --> readings --> Admission (a claim asks it)
                    `--> yields (a job in flight whose gate has closed) --> told in the run's row
 """
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import asdict
 from functools import partial
 from typing import Any, Final
@@ -16,18 +15,18 @@ from landing.lander import Lander
 from landing.runs import Tell
 from policies import watchdog
 from policies.admission import NO_TIER, Admission, depends_on, rule_of
-from policies.gates.presence import is_present
 from policies.gates.quiet import is_within
 from policies.gates.union import should_yield, total_hold
-from policies.gates.vocabulary import Blocked, Gate, Limits, Rule
+from policies.gates.vocabulary import Blocked, Gate, Rule
 from policies.job import InFlight, Priority
 from policies.payload import payload_text
 from policies.priority import in_claim_order
-from policies.readings import NO_PROBE, Power, Readings
+from policies.readings import NO_PROBE, Readings
 from supervisor import events, sensors
 from supervisor.application import LoadedKind
 from supervisor.attempt.conversation import World
 from supervisor.probes.watch import Post, Probe, Watch
+from supervisor.run.telling import floor_needs, news, shape, states
 from supervisor.settings.gates import Scheduling
 from supervisor.told.units import duration
 
@@ -41,10 +40,6 @@ LOOK_SECONDS: Final = 0.25
 LINGER_SECONDS: Final = 60.0
 """A reading is kept fresh for so long after somebody last went by it: the next job need not wait for it."""
 
-FIGURES: Final = re.compile(r"[\d.]+")
-BUSY: Final = frozenset({Gate.MODEL, Gate.MAX_RUNNING})
-"""Gates that open and close with every job."""
-
 
 class Gatekeeper:
     """Loop thread only.
@@ -55,7 +50,7 @@ class Gatekeeper:
         refused: by tier, why its model cannot be loaded for now.
         yielding: the jobs that were asked for their slot, each with the reason.
         models: returns how the books of models stand, None where there are none.
-        yielders: returns the kinds in flight whose jobs give their slot back to a gate.
+        yielders: returns kind and tier of the jobs in flight that give their slot back to a gate.
     """
 
     def __init__(
@@ -83,6 +78,7 @@ class Gatekeeper:
         self._held: Mapping[str, str] = {}
         self._blocked: Mapping[str, tuple[Blocked, ...]] = {}
         self._said: dict[str, frozenset[str]] = {}
+        self._groups: set[tuple[str, str]] = set()
         self._quiet = self._is_quiet()
         self._told: dict[str, Any] = {}
         self._paused: dict[str, Any] | None = None
@@ -92,7 +88,7 @@ class Gatekeeper:
         self.refused: dict[str, str] = {}
         self.yielding: dict[int, str] = {}
         self.models: Callable[[], Mapping[str, Any] | None] = lambda: None
-        self.yielders: Callable[[], Iterable[str]] = tuple
+        self.yielders: Callable[[], Iterable[tuple[str, str]]] = tuple
         self._want(())
 
     @property
@@ -145,7 +141,8 @@ class Gatekeeper:
         """Keep what a claim held back of the kinds that it `asked` for, and say for whom that is new."""
         before = {kind: why for kind, why in self._blocked.items() if kind not in asked}
         blocked = before | dict(reply.blocked)
-        self._want(blocked)
+        self._groups = {one for one in self._groups if one[0] not in asked} | reply.groups
+        self._want(self._groups)
         self._dirty = self._dirty or blocked != self._blocked
         self._held, self._blocked = reply.held, blocked
         if reply.claimed is not None:
@@ -161,11 +158,10 @@ class Gatekeeper:
         text = f"woke after {duration(seconds)} asleep or stopped; no clock of a job counts it"
         self._world.report(events.Warned("woke", text))
 
-    def _want(self, kinds: Iterable[str]) -> None:
+    def _want(self, groups: Iterable[tuple[str, str]]) -> None:
         """Keep the readings fresh that something depends on: jobs that wait for a gate, or yield to one."""
         now = self._world.monotonic()
-        depends = {kind: self._kinds[kind] for kind in (*kinds, *self.yielders())}
-        for name in depends_on(depends, self._scheduling.tiers):
+        for name in depends_on((*groups, *self.yielders()), self._kinds, self._scheduling.tiers):
             self._needed_at[name] = now
         self._wanted = self._always | {
             name for name, at in self._needed_at.items() if now < at + LINGER_SECONDS
@@ -177,7 +173,7 @@ class Gatekeeper:
         if not self._dirty and now < self._looked_at + LOOK_SECONDS:
             return
         self._dirty, self._looked_at = False, now
-        self._want(self._blocked)
+        self._want(self._groups)
         self._watch.turn(now)
         if self._scheduling.limits.quiet and (quiet := self._is_quiet()) != self._quiet:
             self._quiet = quiet
@@ -230,72 +226,3 @@ class Gatekeeper:
     def _is_quiet(self) -> bool:
         minute = sensors.local_minute()
         return any(is_within(minute, start, end) for start, end in self._scheduling.limits.quiet)
-
-
-def news(
-    said: Mapping[str, frozenset[str]], blocked: Mapping[str, tuple[Blocked, ...]]
-) -> Iterator[events.Waits]:
-    """Yield which kinds wait for a gate that was not `said` since one of their jobs started last."""
-    for kind, why in sorted(blocked.items()):
-        fresh = [one for one in why if one.gate not in BUSY | said.get(kind, frozenset())]
-        if fresh and not any(NO_PROBE in one.text for one in why):
-            yield events.Waits(kind, fresh[0].gate, fresh[0].text, fresh[0].until)
-
-
-def floor_needs(limits: Limits) -> frozenset[str]:
-    """Return the readings that the power floor goes by: it holds for every kind."""
-    return frozenset({Gate.POWER.value} if limits.power and limits.power_floor else ())
-
-
-def states(
-    readings: Readings, limits: Limits, wanted: frozenset[str], *, quiet: bool
-) -> Iterable[dict[str, Any]]:
-    """Yield each gate that something goes by: its name, whether it is closed, its reading, who said so."""
-    if Gate.POWER in wanted:
-        power = readings.power
-        yield {
-            "gate": Gate.POWER,
-            "closed": limits.power and power.state is not Power.MAINS,
-            "state": power.state,
-            "percent": power.percent,
-            "source": power.source,
-        }
-    if Gate.PRESENCE in wanted:
-        idle = readings.presence.idle_s
-        yield {
-            "gate": Gate.PRESENCE,
-            "closed": is_present(readings.presence, limits),
-            "state": "unknown"
-            if idle is None
-            else "present"
-            if is_present(readings.presence, limits)
-            else "away",
-            "idle_s": None if idle is None or idle == float("inf") else round(idle),
-            "source": readings.presence.source,
-        }
-    if Gate.MEMORY in wanted:
-        memory = readings.memory
-        yield {
-            "gate": Gate.MEMORY,
-            "closed": False,
-            "available": memory.available,
-            "total": memory.total,
-            "pressure": memory.pressure,
-            "source": memory.source,
-        }
-    if limits.quiet:
-        yield {"gate": Gate.QUIET, "closed": quiet}
-
-
-def shape(facts: Mapping[str, Any]) -> Any:
-    """Return what of the facts is no figure: which gates are closed, and who is blocked by what."""
-    return (
-        [(gate["gate"], gate["closed"], gate.get("state")) for gate in facts.get("gates", ())],
-        {
-            kind: [(one["gate"], FIGURES.sub("", one["text"])) for one in why]
-            for kind, why in facts.get("blocked", {}).items()
-        },
-        bool(facts.get("total")),
-        facts.get("yielding"),
-        facts.get("paused"),
-    )

@@ -22,6 +22,9 @@ from supervisor.settings.gates import Scheduling
 LOOK_SECONDS: Final = 60.0
 """So often a refusal is looked at again at least: a server may drop a model by itself (SPEC U29)."""
 
+CALM_SECONDS: Final = 2.0
+"""Nobody who was refused tries again sooner: a server whose figures wobble must not make a storm."""
+
 
 class Models:
     """Loop thread only."""
@@ -52,6 +55,7 @@ class Models:
         self._books.ceiling = scheduling.ceiling
         self._holds: dict[int, Model] = {}
         self._refused_at = 0.0
+        self._revive_at = float("inf")
         self._warm: dict[int, str] = {}
         for tier in self._tiers.values():
             if tier.pinned:
@@ -73,7 +77,7 @@ class Models:
 
         def answered(answer: Ready | Refused | Failed) -> None:
             if isinstance(answer, Ready):
-                self._holds[claimed.job] = model_of(tier)
+                self._holds[claimed.attempt] = model_of(tier)
                 then(claimed, "")
             else:
                 error = self._books.facts()["error"]
@@ -86,25 +90,29 @@ class Models:
 
         self._books.ensure(model_of(tier), answered)
 
-    def turn(self, now: float, jobs: Iterable[int]) -> None:
-        """Let the models of ended jobs go (`jobs` are all that are held), and look again after a refusal."""
+    def turn(self, now: float, attempts: Iterable[int]) -> None:
+        """Let the models of ended attempts go (`attempts` are all that live); look again after a refusal."""
         if not self._tiers:
             return
         self._books.turn(now)
-        alive = set(jobs)
-        for job in [one for one in self._holds if one not in alive]:
-            self._books.release(self._holds.pop(job))
+        alive = set(attempts)
+        for attempt in [one for one in self._holds if one not in alive]:
+            self._books.release(self._holds.pop(attempt))
         self._note_children()
         if self._gates.refused and now >= self._refused_at + LOOK_SECONDS:
             self._refused_at = now
             self._books.look()
             self._changed()
+        if now >= self._revive_at:
+            self._revive_at = float("inf")
+            self._gates.refused.clear()
+            self._lander.submit(Revive(), lambda _reply: self._gates.listener())
 
     def next_due(self) -> float:
         """Return when `turn` has something to do, monotonic."""
         due = self._books.next_due()
         again = self._refused_at + LOOK_SECONDS if self._gates.refused else float("inf")
-        return again if due is None else min(due, again)
+        return min(again, self._revive_at, float("inf") if due is None else due)
 
     def facts(self) -> Mapping[str, Any] | None:
         """Return how the books stand, None where no tier has a model."""
@@ -117,8 +125,7 @@ class Models:
     def _changed(self) -> None:
         """What is in memory has changed: who was refused may try again (SPEC U29)."""
         if self._gates.refused:
-            self._gates.refused.clear()
-            self._lander.submit(Revive(), lambda _reply: self._gates.listener())
+            self._revive_at = min(self._revive_at, self._refused_at + CALM_SECONDS)
 
     def _note_children(self) -> None:
         """Tell the loader of children which models are warm in one."""

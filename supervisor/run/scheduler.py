@@ -17,6 +17,9 @@ from supervisor.settings.gates import Scheduling
 WOKE_SECONDS: Final = 5.0
 """A pause so long is no busy machine: it slept, or the supervisor was stopped."""
 
+ASK_SECONDS: Final = 0.5
+"""Between two looks whether somebody in flight should yield, beside those when a reading changes."""
+
 
 class Scheduler:
     """Loop thread only.
@@ -44,6 +47,7 @@ class Scheduler:
         self._gates.listener = self._news
         self._gates.models = self._models.facts
         dispatch.freed = self.seeker.look_again
+        self._asked_at = world.monotonic()
 
     def turn(self, now: float, lost: float) -> None:
         """Take what the probes and the loaders say, have jobs give way, claim the next.
@@ -52,8 +56,11 @@ class Scheduler:
         """
         if lost >= WOKE_SECONDS:
             self._gates.woke(lost)
-        self._models.turn(now, self.seeker.jobs)
+        self._models.turn(now, self.seeker.attempts)
         self._gates.turn(now)
+        if now >= self._asked_at + ASK_SECONDS:
+            self._asked_at = now
+            self._turns.turn()
         self.seeker.turn()
 
     def next_due(self) -> Iterator[float]:

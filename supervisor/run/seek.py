@@ -105,11 +105,11 @@ class Seeker:
         self._have_children()
 
     @property
-    def jobs(self) -> Iterator[int]:
-        """Yield the ids of all jobs that this run holds."""
-        yield from self._dispatch.jobs
+    def attempts(self) -> Iterator[int]:
+        """Yield the attempts that this run holds, in flight or on their way there."""
+        yield from (attempt.claimed.attempt for attempt in self._dispatch)
         yield from self._loading
-        yield from (claimed.job for claimed, _since in self._unplaced)
+        yield from (claimed.attempt for claimed, _since in self._unplaced)
 
     def kinds_held_by(self, held: Held) -> list[str]:
         """Return the kinds of which no more is claimed for this reason."""
@@ -142,10 +142,12 @@ class Seeker:
             return
         ready, free = self._pool.ready(), self._free() > 0
         usable = {name: one for name, one in self._kinds.items() if self._may_claim(one, ready, free=free)}
+        if not free and (
+            self._turns.is_due() or self._turns.yielders()
+        ):  # to see who waits, and what is held
+            usable |= {name: one for name, one in self._kinds.items() if one.takes_slot}
         if not free and not usable:
-            if not self._turns.is_due():
-                return
-            usable = {name: one for name, one in self._kinds.items() if one.takes_slot}
+            return
         if self._gates.total_hold() is not None:
             self._look, self._nothing_left = False, True
             return
@@ -190,7 +192,7 @@ class Seeker:
     def _make_room(self, claimed: Claimed) -> None:
         """Have what the job needs in memory before any child is given it (SPEC C137)."""
         if self._models.needs(claimed):
-            self._loading[claimed.job] = claimed
+            self._loading[claimed.attempt] = claimed
             self._models.ensure(claimed, self._loaded)
         else:
             self._unplaced.append((claimed, self._world.monotonic()))
@@ -198,12 +200,11 @@ class Seeker:
 
     def _loaded(self, claimed: Claimed, why_not: str) -> None:
         """Place a job whose model is there; defer one whose model cannot be."""
-        del self._loading[claimed.job]
+        if self._loading.pop(claimed.attempt, None) is None:  # given back meanwhile
+            return
         if why_not:
             wake_at = self._world.now() + int(REVIVE_SECONDS * MICROS)
             self._release(claimed, Verdict(Move.DEFER, why_not, wake_at=wake_at))
-        elif self._stopping:
-            self._release(claimed)
         else:
             self._unplaced.append((claimed, self._world.monotonic()))
             self._place()
@@ -225,6 +226,8 @@ class Seeker:
     def _give_back(self) -> None:
         while self._unplaced:
             self._release(self._unplaced.pop()[0])
+        while self._loading:
+            self._release(self._loading.popitem()[1])
 
     def _release(self, claimed: Claimed, verdict: Verdict = GIVEN_BACK) -> None:
         """Return a job that no child ever saw; no failure is counted."""

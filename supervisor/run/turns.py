@@ -6,7 +6,7 @@ It is asked, never made to: it yields after its next landed batch, and counts no
 from typing import Final
 
 from policies.fairness import Running, whom_to_ask
-from policies.job import Head, InFlight, OnGate
+from policies.job import Head, InFlight, OnGate, Resume
 from supervisor.attempt.conversation import World
 from supervisor.attempt.dispatch import Dispatch
 from supervisor.attempt.state import Attempt
@@ -33,9 +33,13 @@ class Turns:
         """Return the jobs in flight as the gates see them."""
         return tuple(attempt.claimed.seen for attempt in self._dispatch)
 
-    def yielders(self) -> set[str]:
-        """Return the kinds in flight whose jobs give their slot back to a gate."""
-        return {one.claimed.kind for one in self._dispatch if one.options.on_gate == OnGate.YIELD}
+    def yielders(self) -> set[tuple[str, str]]:
+        """Return kind and tier of the jobs in flight that give their slot back to a gate."""
+        return {
+            (one.claimed.kind, one.claimed.tier)
+            for one in self._dispatch
+            if one.options.on_gate == OnGate.YIELD and not one.stop_sent
+        }
 
     def promised(self) -> int:
         """Return the bytes that running jobs were granted and do not hold yet."""
@@ -45,7 +49,7 @@ class Turns:
         """Ask the jobs whose gate has closed for their slot."""
         why = self._gates.to_yield(self.in_flight)
         for attempt in self._dispatch:
-            if (blocked := why.get(attempt.claimed.job)) is not None:
+            if (blocked := why.get(attempt.claimed.job)) is not None and goes_on(attempt):
                 self._ask(attempt, blocked.text)
         jobs = {attempt.claimed.job for attempt in self._dispatch}
         for job in self._gates.yielding.keys() - jobs:
@@ -75,7 +79,7 @@ class Turns:
         return [
             Running(attempt.claimed.job, attempt.claimed.priority, now - attempt.clocks.began)
             for attempt in self._dispatch
-            if attempt.loaded.takes_slot and not attempt.stop_sent
+            if attempt.loaded.takes_slot and not attempt.stop_sent and goes_on(attempt)
         ]
 
     def _missing(self, attempt: Attempt) -> int:
@@ -85,3 +89,8 @@ class Turns:
     def _ask(self, attempt: Attempt, why: str) -> None:
         if self._dispatch.ask_to_yield(attempt, why):
             self._gates.yielding[attempt.claimed.job] = why
+
+
+def goes_on(attempt: Attempt) -> bool:
+    """Tell whether a job keeps what it has done when it yields: one that starts over would never be done."""
+    return attempt.options.resume != Resume.RESTART

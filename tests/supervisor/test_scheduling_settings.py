@@ -157,3 +157,11 @@ def test_a_kind_that_the_rules_name_has_their_tier_and_priority_until_somebody_s
     )
     kinds = load_application(load_settings(cwd=tmp_path, environ={})).kinds
     assert (kinds["dream"].options.tier, kinds["dream"].options.priority) == ("routine", 0)
+
+
+def test_a_lane_that_starts_over_cannot_yield_to_gates(tmp_path: Path) -> None:
+    """K4: it would never be done."""
+    (tmp_path / "over.py").write_text(APP.replace('tier="minilm"', 'resume="restart", on_gate="yield"'))
+    (tmp_path / "supervisor.toml").write_text('app = "over.py"')
+    with pytest.raises(ApplicationRefused, match=r'on_gate = "yield" and resume = "restart"'):
+        load_application(load_settings(cwd=tmp_path, environ={}))

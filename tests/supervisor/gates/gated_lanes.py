@@ -28,10 +28,23 @@ def land(db: Landing, job: Job[dict[str, Any]], rows: Rows[tuple[int]]) -> None:
     db.executemany(f"INSERT INTO items VALUES ({job.id}, ?)", rows)
 
 
+def over(db: Landing, job: Job[dict[str, Any]], rows: Rows[tuple[int]]) -> None:
+    """Insert again what a lane that starts over has landed before."""
+    db.executemany(f"INSERT OR REPLACE INTO items VALUES ({job.id}, ?)", rows)
+
+
+@app.handler("ping")
+def ping(job: Job[dict[str, Any]], ctx: Context) -> str:
+    """Answer at once."""
+    return "pong"
+
+
 app.lane("light")(count).lander(land)
 app.lane("heavy", tier="synthesis")(count).lander(land)
 app.lane("yielding", tier="synthesis", on_gate="yield", batch_rows=64)(count).lander(land)
 app.lane("large", memory_limit=1_000_000_000)(count).lander(land)
+app.lane("yields_light", on_gate="yield", batch_rows=16)(count).lander(land)
+app.lane("over", resume="restart")(count).lander(over)
 app.lane("single", max_running=1)(count).lander(land)
 app.lane("modelled", tier="minilm")(count).lander(land)
 app.lane("other", tier="qwen")(count).lander(land)

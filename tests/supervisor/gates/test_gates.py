@@ -236,3 +236,43 @@ def test_a_long_job_makes_way_for_what_has_waited_and_then_goes_on(
     outcomes = sorted(one["outcome"] for job in long for one in gated.house.attempts(job))
     assert outcomes[-1] == "yielded"
     assert {gated.house.job(job)["failures"] for job in long} == {0}
+
+
+def test_a_tier_that_a_job_brings_along_has_its_gates_and_its_readings(gated: Gated) -> None:
+    """U27: judged by the job's own tier, also where its kind needs no reading at all."""
+    job = Client(gated.house.home).enqueue("light", {"rows": 1}, tier="synthesis").id
+    gated.serve()
+    assert gated.states(job) == ["done"]
+    gated.machine.turn(presence=HERE)
+    later = Client(gated.house.home).enqueue("light", {"rows": 1}, tier="synthesis").id
+    gated.serve()
+    assert (gated.states(later), gated.blockers()) == (["queued"], {"light": ["presence"]})
+
+
+def test_a_kind_that_is_held_gives_back_the_slots_of_its_jobs_where_they_yield(
+    gated: Gated, running: Callable[[], None], tmp_path: Path
+) -> None:
+    """K14, C133: also while no slot is free and nothing is claimed."""
+    go = tmp_path / "go"
+    jobs = [gated.house.enqueue("yields_light", {"rows": 50_000, "until": str(go)}) for _ in range(2)]
+    running()
+    wait_for(lambda: all(gated.house.job(job)["landed_rows"] for job in jobs))
+    Client(gated.house.home).hold_kind("yields_light", "the disk is being copied")
+    wait_for(lambda: gated.states(*jobs) == ["queued", "queued"], seconds=40)
+    assert {gated.house.job(job)["failures"] for job in jobs} == {0}
+
+
+def test_a_job_that_would_start_over_is_never_asked_for_its_slot(
+    gated: Gated, running: Callable[[], None], tmp_path: Path
+) -> None:
+    """K12: two of them would take turns for ever; beside them another makes way."""
+    go = tmp_path / "go"
+    over = gated.house.enqueue("over", {"rows": 100_000, "until": str(go)})
+    long = gated.house.enqueue("light", {"rows": 100_000, "until": str(go)})
+    running()
+    wait_for(lambda: gated.house.job(over)["landed_rows"] and gated.house.job(long)["landed_rows"])
+    better = Client(gated.house.home).enqueue("light", {"rows": 1}, priority=10).id
+    wait_for(lambda: gated.states(better) == ["done"], seconds=40)
+    go.touch()
+    wait_for(lambda: gated.states(over, long) == ["done", "done"], seconds=40)
+    assert [one["outcome"] for one in gated.house.attempts(over)] == ["done"]
