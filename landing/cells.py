@@ -35,6 +35,11 @@ def whole(value: Any, default: int) -> int:
     return value if is_whole(value) else default
 
 
+def text(value: Any) -> str:
+    """Return a stored text, "" for anything else."""
+    return value if isinstance(value, str) else ""
+
+
 def is_whole(value: Any) -> bool:
     """Tell whether a cell holds a whole number that code can count on."""
     return type(value) is int and -LARGEST <= value <= LARGEST

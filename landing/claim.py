@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from landing.cells import mapping, unreadable, whole
+from landing.cells import mapping, text, unreadable, whole
 from landing.finish import Finish
 from landing.ledger import Report
 from landing.sql import queue as sql
@@ -257,11 +257,6 @@ class Claim:
                 error={"type": "", "message": text, "traceback": ""},
             ),
         ).apply(tx)
-
-
-def text(cell: Any) -> str:
-    """Return the text of a cell, "" for anything else."""
-    return cell if isinstance(cell, str) else ""
 
 
 def lease_end(now: int) -> int:
