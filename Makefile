@@ -4,8 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 ROOMS := supervisor worker landing ipc policies
 COVERAGE := $(BIN)/coverage
-# Tests mostly wait for processes: one more at once than there are cores.
-TESTERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
+TESTERS ?= $(shell getconf _NPROCESSORS_ONLN)
 
 # Pins hold for the packages, for what builds them, and for pip itself.
 export PIP_CONSTRAINT := constraints.txt

@@ -26,7 +26,7 @@ MEASURED = 'env = ["COVERAGE_PROCESS_CONFIG"]\n'
 """Settings by which real children are measured too: their environment is pruned of all else."""
 
 
-def wait_for(fact: Callable[[], Any], seconds: float = 20.0) -> Any:
+def wait_for(fact: Callable[[], Any], seconds: float = 45.0) -> Any:
     """Return the first truth that `fact` gives; fail when there is none in time."""
     until = time.monotonic() + seconds
     while not (got := fact()):
