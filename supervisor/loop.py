@@ -71,6 +71,7 @@ class Loop:
         os.set_blocking(self._wake_write, False)
         self._alive = monotonic()
         self._woken = False
+        self._closing = threading.RLock()  # a signal's handler may post while this thread does
         self.late: Callable[[], object] = ignore
         self.watch(self._wake_read, READ, self._drain_wakes)
 
@@ -89,9 +90,10 @@ class Loop:
     def post(self, call: Callable[[Any], object], answer: Any) -> None:
         """Have `call(answer)` run on the loop thread; safe from any thread, and in vain once it is closed."""
         self._posted.append((call, answer))
-        if not self._woken:
-            self._woken = True
-            self._wake()
+        with self._closing:  # the descriptor may be somebody else's the moment it is closed
+            if not self._woken:
+                self._woken = True
+                self._wake()
 
     def turn(self, until: float) -> float:
         """Wait until something happens, `until` (monotonic) comes, or a second passes; run the callbacks.
@@ -139,10 +141,11 @@ class Loop:
 
     def close(self) -> None:
         """Close what belongs to the loop; a thread that was left behind may still post, and wakes nobody."""
-        self._woken = True
-        self._selector.close()
-        os.close(self._wake_read)
-        os.close(self._wake_write)
+        with self._closing:
+            self._woken = True
+            self._selector.close()
+            os.close(self._wake_read)
+            os.close(self._wake_write)
 
     def _wake(self) -> None:
         with suppress(BlockingIOError):

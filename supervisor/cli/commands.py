@@ -64,6 +64,7 @@ def commands(ctx: Any, *, version: bool) -> None:
 @common(app=True)
 def run(**asked: Any) -> int:
     """Supervise: claim, run, land, kill, until Ctrl-C (twice: stop now)."""
+    refuse_strangers()
     from supervisor.cli.run import Asked, run_command
 
     return run_command(Asked(**asked))
@@ -172,6 +173,7 @@ def lanes(**asked: Any) -> int:
 @common(app=True)
 def deskcheck(**asked: Any) -> int:
     """Run one job as a process and on a thread, in scratch stores, and compare the rows that landed."""
+    refuse_strangers()
     from supervisor.cli.deskcheck import deskcheck_command
 
     return deskcheck_command(**asked)
@@ -194,6 +196,7 @@ def doctor(**asked: Any) -> int:
 @common()
 def index(**asked: Any) -> int:
     """Index a folder of notes, text or source code; again: only what changed."""
+    refuse_strangers()
     from supervisor.cli.index import index_command
 
     return index_command(**asked)
@@ -223,3 +226,16 @@ def alias(command: click.Command, name: str) -> None:
 
 alias(index, "vault")
 alias(control.retry, "resume")
+
+
+def refuse_strangers() -> None:
+    """Refuse to run where one of our names leads to somebody else's module, before any of them is loaded.
+
+    Raises:
+        ApplicationRefused: with one line for each.
+    """
+    from supervisor.errors import ApplicationRefused
+    from supervisor.told.names import strangers
+
+    if lines := list(strangers()):
+        raise ApplicationRefused(lines)

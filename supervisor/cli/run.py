@@ -26,7 +26,6 @@ from supervisor.run.daemon import Served
 from supervisor.run.serve import serve
 from supervisor.settings.place import environment
 from supervisor.settings.values import Flags, Settings, load_settings
-from supervisor.told.names import strangers
 from supervisor.told.reasons import closed_gates
 from supervisor.told.status import status
 
@@ -50,8 +49,6 @@ def run_command(asked: Asked) -> int:
     settings = load_settings(
         Flags(home=asked.home, app=asked.app, max_workers=asked.max_workers, modes=asked.mode)
     )
-    if lines := list(strangers()):
-        raise ApplicationRefused(lines)
     began, application = sensors.now_micros(), None
     try:
         application = load_application(settings)
