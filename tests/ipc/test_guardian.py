@@ -292,8 +292,8 @@ def test_a_supervisor_that_does_not_read_keeps_no_guardian_from_its_work(shipped
     for _ in range(1500):
         shipped.keeper.ask()
         until_taken(shipped)
+    handle = os.pidfd_open(child.pid)  # before it may be gone
     shipped.keeper.kill()
-    handle = os.pidfd_open(child.pid)
     assert select.select([handle], [], [], 20)[0]
     os.close(handle)
     assert shipped.over(child).exit == Exit(None, signal.SIGKILL)
