@@ -15,6 +15,7 @@ from landing.lander import Lander
 from landing.runs import Tell
 from policies import watchdog
 from policies.admission import NO_TIER, Admission, depends_on, rule_of
+from policies.gates import vocabulary
 from policies.gates.quiet import is_within
 from policies.gates.union import should_yield, total_hold
 from policies.gates.vocabulary import Blocked, Gate, Rule
@@ -120,7 +121,7 @@ class Gatekeeper:
 
     def total_hold(self) -> Blocked | None:
         """Say why nothing at all may start now."""
-        return total_hold(self.admission().world((), self._held))
+        return total_hold(vocabulary.World(readings=self.readings, limits=self._scheduling.limits))
 
     def to_yield(self, in_flight: Iterable[InFlight]) -> dict[int, Blocked]:
         """Return which jobs in flight should give their slot back, and why."""
@@ -170,11 +171,11 @@ class Gatekeeper:
 
     def turn(self, now: float) -> None:
         """Ask the probes that are due; notice that quiet hours began or ended; tell what has changed."""
+        self._watch.turn(now)  # at every turn: the loop does not wait while a probe is due
         if not self._dirty and now < self._looked_at + LOOK_SECONDS:
             return
         self._dirty, self._looked_at = False, now
         self._want(self._groups)
-        self._watch.turn(now)
         if self._scheduling.limits.quiet and (quiet := self._is_quiet()) != self._quiet:
             self._quiet = quiet
             self.listener()

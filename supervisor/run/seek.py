@@ -140,11 +140,13 @@ class Seeker:
     def _claim(self) -> None:
         if self._claiming or not self._look:
             return
-        ready, free = self._pool.ready(), self._free() > 0
+        free = self._free() > 0
+        peeks = not free and (self._turns.is_due() or bool(self._turns.yielders()))
+        if not (free or peeks or self._threads):  # a busy loop asks thousands of times a second
+            return
+        ready = self._pool.ready()
         usable = {name: one for name, one in self._kinds.items() if self._may_claim(one, ready, free=free)}
-        if not free and (
-            self._turns.is_due() or self._turns.yielders()
-        ):  # to see who waits, and what is held
+        if peeks:  # to see who waits, and what is held
             usable |= {name: one for name, one in self._kinds.items() if one.takes_slot}
         if not free and not usable:
             return

@@ -47,7 +47,7 @@ class Turns:
 
     def turn(self) -> None:
         """Ask the jobs whose gate has closed for their slot."""
-        why = self._gates.to_yield(self.in_flight)
+        why = self._gates.to_yield(self.in_flight) if self.yielders() else {}
         for attempt in self._dispatch:
             if (blocked := why.get(attempt.claimed.job)) is not None and goes_on(attempt):
                 self._ask(attempt, blocked.text)
