@@ -174,6 +174,7 @@ class Claim:
         due = tx.run(sql.WAKE_DUE, {"now": tx.now, "most": WAKES})
         lost = tx.run(sql.WAKE_LOST, {"never": tx.now + NEVER, "most": WAKES})
         tx.run(sql.FREE_EXCLUSIVE)
+        tx.run(sql.FORGET_FREED)
         return WAKES in {due, lost}
 
     def next_wake(self, tx: Transaction, statement: str = sql.NEXT_WAKE) -> int | None:

@@ -88,26 +88,44 @@ SET state = {to(Move.WAKE)}, reason = NULL, wake_at = NULL, watch = NULL, watch_
 WHERE state IN ({to(Move.DEFER)})"""
 
 FREE_EXCLUSIVE: Final = f"""
-WITH RECURSIVE blocked (key) AS (
-  SELECT MIN(watch_key) FROM laneway_jobs INDEXED BY laneway_jobs_watches WHERE watch = 'exclusive'
+WITH RECURSIVE tiers (key, tier, num_ctx) AS (
+  SELECT w.watch_key, w.tier, w.num_ctx
+  FROM laneway_freed f
+  JOIN laneway_jobs w ON w.id = (
+    SELECT id FROM laneway_jobs INDEXED BY laneway_jobs_watches
+    WHERE watch = 'exclusive' AND watch_key = f.key ORDER BY tier, num_ctx LIMIT 1)
+  WHERE NOT EXISTS (SELECT 1 FROM laneway_jobs b INDEXED BY laneway_jobs_exclusive
+                    WHERE b.exclusive = f.key AND b.state IN ({IN_FLIGHT}))
   UNION ALL
-  SELECT (SELECT MIN(n.watch_key) FROM laneway_jobs n INDEXED BY laneway_jobs_watches
-          WHERE n.watch = 'exclusive' AND n.watch_key > blocked.key)
-  FROM blocked WHERE blocked.key IS NOT NULL
+  SELECT w.watch_key, w.tier, w.num_ctx
+  FROM tiers t
+  JOIN laneway_jobs w ON w.id = (
+    SELECT id FROM laneway_jobs INDEXED BY laneway_jobs_watches
+    WHERE watch = 'exclusive' AND watch_key = t.key AND (tier, num_ctx) > (t.tier, t.num_ctx)
+    ORDER BY tier, num_ctx LIMIT 1)
 )
 UPDATE laneway_jobs
 SET state = {to(Move.WAKE)}, reason = NULL, wake_at = NULL, watch = NULL, watch_key = NULL
 WHERE state IN ({sources(Move.WAKE)}) AND id IN (
   SELECT (SELECT w.id FROM laneway_jobs w INDEXED BY laneway_jobs_watches
-          WHERE w.watch = 'exclusive' AND w.watch_key IS blocked.key AND w.state IN ({sources(Move.WAKE)})
+          WHERE w.watch = 'exclusive' AND w.watch_key = t.key AND w.tier = t.tier AND w.num_ctx = t.num_ctx
           ORDER BY w.priority, w.waiting_since, w.id LIMIT 1)
-  FROM blocked
-  WHERE NOT EXISTS (SELECT 1 FROM laneway_jobs b
-                    WHERE b.exclusive = blocked.key AND b.state IN ({IN_FLIGHT}, {sources(Move.CLAIM)})))"""
-"""One row for each key that nobody in flight or in line holds: as many as fit, in claim order.
+  FROM tiers t
+  WHERE NOT EXISTS (SELECT 1 FROM laneway_jobs b INDEXED BY laneway_jobs_exclusive
+                    WHERE b.exclusive = t.key AND b.state IN ({sources(Move.CLAIM)})
+                      AND b.tier = t.tier AND b.num_ctx = t.num_ctx))"""
+"""One row for each key that nobody in flight holds, and each tier in which nobody is in line for it.
 
-It follows from the rows alone, so that no end of a job has to remember whom it freed.
+A tier that a gate blocks thus keeps none of another waiting. Keys are noted as they are left.
 """
+
+FORGET_FREED: Final = "DELETE FROM laneway_freed"
+
+DOUBT_EXCLUSIVE: Final = """
+INSERT INTO laneway_freed
+SELECT DISTINCT watch_key FROM laneway_jobs WHERE watch = 'exclusive' AND watch_key IS NOT NULL
+ON CONFLICT DO NOTHING"""
+"""Look at all once: somebody may have changed a key by hand."""
 
 CLAIM: Final = f"""
 UPDATE laneway_jobs

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,17 @@ def finish(claimed: Claimed, verdict: Verdict = DONE, last_seq: int = 0, **more:
         verdict=verdict,
         **({"report": Report(outcome=Outcome.DONE)} | more),
     )
+
+
+@dataclass(frozen=True)
+class Alter:
+    """A statement of a test's own."""
+
+    sql: str
+    args: tuple[Any, ...] = ()
+
+    def apply(self, tx: Transaction) -> int:
+        return tx.run(self.sql, self.args)
 
 
 class Stand:
@@ -178,6 +190,10 @@ class Stand:
     def query(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
         with closing(open_reader(store_path(self.home))) as db:
             return db.execute(sql, args).fetchall()
+
+    def alter(self, sql: str, *args: Any) -> int:
+        """Change rows by hand, as nobody should; return how many."""
+        return int(self.write(Alter(sql, args)))
 
     def row(self, job: int) -> dict[str, Any]:
         with closing(open_reader(store_path(self.home))) as db:

@@ -1,20 +1,23 @@
 """What may not run beside another job of its kind waits for it, in claim order, and for nothing else."""
 
+import re
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 from landing.claim import Claimed, ClaimReply
 from landing.connect import open_writer, store_path
-from landing.enqueue import Register
+from landing.enqueue import Register, RegisterTiers
 from landing.hold import Hold, Unhold
 from landing.retry import Retry
 from landing.sql import queue as sql
 from landing.transaction import Transaction
-from policies.job import State
+from policies.gates.vocabulary import Blocked, Gate
+from policies.job import IN_FLIGHT, State
 from policies.options import Options
-from policies.transitions import Move
-from policies.verdict import Verdict
+from policies.transitions import TRANSITIONS, Move
+from policies.verdict import Asks, Verdict
 from tests.landing.stand import Stand
 
 KINDS = {"mine": Options(exclusive_by="revision"), "other": Options(priority=60)}
@@ -130,11 +133,53 @@ def test_a_held_rival_is_out_of_line(mines: Stand) -> None:
     assert take(mines).job == held
 
 
-class Rivals:
-    """Many rows that wait for one key, and some queued behind it."""
+def test_one_in_line_whose_tier_may_not_start_keeps_no_rival_of_another_tier_waiting(mines: Stand) -> None:
+    """K14, U15: the tier is passed over, with all that is in it."""
+    mines.write(RegisterTiers({"heavy": 0, "light": 0}))
+    mines.enqueue("mine", ONE)
+    running = take(mines)
+    shut, free = mines.enqueue("mine", ONE, tier="heavy"), mines.enqueue("mine", ONE, tier="light")
+    assert look(mines).claimed is None
+    assert waits(mines, shut)[0] == waits(mines, free)[0] == State.PENDING
+    mines.finish(running)
 
-    def __init__(self, many: int) -> None:
+    def admit(_in_flight: object, _held: object) -> Asks:
+        return lambda head: (Blocked(Gate.POWER, "on battery"),) if head.tier == "heavy" else ()
+
+    claimed = mines.look(loaded=KINDS, admit=admit).claimed
+    assert claimed is not None
+    assert claimed.job == free
+    assert waits(mines, shut)[0] == State.QUEUED
+    assert mines.look(loaded=KINDS).claimed is None, "nor does it run beside it"
+
+
+def test_one_that_waits_for_a_key_that_nobody_has_goes_on_with_the_next_run(mines: Stand) -> None:
+    """U32: somebody has changed a cell by hand."""
+    first, second = mines.enqueue("mine", ONE), mines.enqueue("mine", ONE)
+    take(mines)
+    assert look(mines).claimed is None
+    mines.alter("UPDATE laneway_jobs SET exclusive = NULL WHERE id = ?", first)
+    mines.cancel(first, live=False)
+    assert look(mines).claimed is None
+    mines.open_run()
+    assert take(mines).job == second
+
+
+def test_the_states_that_a_key_is_left_by_are_those_of_the_table() -> None:
+    """The trigger of the schema names them once more."""
+    text = (Path(sql.__file__).parent.parent / "migrations" / "0004.sql").read_text()
+    held = sorted({*IN_FLIGHT, *TRANSITIONS[Move.CLAIM][0]})
+    for which in ("OLD.state IN", "NEW.state NOT IN"):
+        (named,) = re.findall(rf"{which} \((.*?)\)", text)
+        assert sorted(re.findall(r"'(\w+)'", named)) == held
+
+
+class Rivals:
+    """Many rows that wait for one key, or each for its own."""
+
+    def __init__(self, many: int, key: str = "'mine 1'") -> None:
         self.many = many
+        self.key = key
 
     def apply(self, tx: Transaction) -> None:
         tx.run(
@@ -142,7 +187,7 @@ class Rivals:
             "                          exclusive, watch, watch_key, reason)"
             " WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < ?)"
             " SELECT 'mine', 'pending', 1, 50, '{\"revision\":1}', n, n,"
-            "        'mine 1', 'exclusive', 'mine 1', 'exclusive' FROM n",
+            f"        {self.key}, 'exclusive', {self.key}, 'exclusive' FROM n",
             (self.many,),
         )
 
@@ -176,8 +221,16 @@ def crowded(mines: Stand, request: pytest.FixtureRequest) -> Stand:
 
 
 def test_freeing_costs_the_same_however_many_wait(crowded: Stand) -> None:
-    """K14: one seek for each key, at any depth."""
+    """K14: one seek for each key that was left, at any depth."""
     crowded.write(Rivals(100))
     few = steps(crowded, sql.FREE_EXCLUSIVE)
     crowded.write(Rivals(20_000))
     assert steps(crowded, sql.FREE_EXCLUSIVE) <= few + 2
+
+
+def test_keys_that_nobody_has_left_cost_a_claim_nothing(mines: Stand) -> None:
+    """K14."""
+    mines.enqueue("mine", ONE)
+    before = steps(mines, sql.FREE_EXCLUSIVE)
+    mines.write(Rivals(5000, "'mine ' || n"))
+    assert steps(mines, sql.FREE_EXCLUSIVE) == before

@@ -30,11 +30,12 @@ from tests.supervisor.serving import House, kill_session, wait_for
 from tests.supervisor.tree_lanes import BRANCHES, MARKED, stopping
 
 HOLDER = """
-import fcntl, sys
+import fcntl, os, sys
 file = open(sys.argv[1], "a")
 fcntl.flock(file, fcntl.LOCK_SH)
 print("held", flush=True)
 sys.stdin.read()
+os._exit(0)  # the kernel frees the lock, as the last of it
 """
 needs_proc = pytest.mark.skipif(
     not Path("/proc/self/environ").exists(), reason="looks for processes in /proc"

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from policies.job import State
 from policies.priority import effective_priority
 from tests.landing.model.plain import Plain
-from tests.landing.model.row import KINDS, Job
+from tests.landing.model.row import KINDS
 
 
 def wake(plain: Plain, now: int) -> None:
@@ -14,17 +14,14 @@ def wake(plain: Plain, now: int) -> None:
     for job in plain.jobs.values():
         if job.wake is not None and job.wake <= now:
             job.move(State.QUEUED, None, None)
-    rivals: dict[str, list[tuple[int, int, int]]] = {}
+    rivals: dict[tuple[str, str], list[tuple[int, int, int]]] = {}
     for id, job in plain.jobs.items():
         if job.watch == "exclusive" and job.exclusive is not None:
-            rivals.setdefault(job.exclusive, []).append((job.priority, job.since, id))
-    for exclusive, waiting in rivals.items():
-        if not any(job.exclusive == exclusive and in_line(job) for job in plain.jobs.values()):
+            rivals.setdefault((job.exclusive, job.tier), []).append((job.priority, job.since, id))
+    for (exclusive, tier), waiting in rivals.items():
+        others = [job for job in plain.jobs.values() if job.exclusive == exclusive]
+        if not any(job.in_flight or (job.state == State.QUEUED and job.tier == tier) for job in others):
             plain.jobs[min(waiting)[2]].move(State.QUEUED, None, None)
-
-
-def in_line(job: Job) -> bool:
-    return job.in_flight or job.state == State.QUEUED
 
 
 def take_next(

@@ -14,7 +14,8 @@ from typing import NoReturn
 from unruly import Context, Jobs, application, channel_of, child, note, wait_for
 
 app = application("loud")
-loud = child(app, batch_deadline=2.0, grace=10.0)
+loud = child(app, grace=10.0)
+blocked = child(app, batch_deadline=2.0, grace=10.0)
 silent = child(app, batch_deadline=0)
 late = child(app, batch_deadline=0.5, grace=10.0)
 
@@ -107,7 +108,7 @@ def has_no_streams(job: Jobs, ctx: Context) -> None:
     sys.stdout = sys.stderr = sys.stdin = None  # type: ignore[assignment]
 
 
-@loud
+@blocked
 def has_its_output_elsewhere(job: Jobs, ctx: Context) -> None:
     """In a full pipe, which blocks whoever prints."""
     _read, write = os.pipe()

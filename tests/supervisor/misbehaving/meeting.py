@@ -7,7 +7,7 @@ are over, the slot has been freed while somebody else was at work.
 import os
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,12 @@ class Meeting:
         app: the application's file in this folder.
         spawn: how children come about.
         workers: how many slots there are.
+
+    Attributes:
+        watch: goes on beside the run, and may open files.
     """
+
+    watch: AbstractContextManager[object] = nullcontext()
 
     def __init__(self, folder: Path, app: str, spawn: str = TEMPLATE, workers: int = 2) -> None:
         self.house = House(folder, workers, app=str(HERE / f"{app}.py"))
@@ -60,7 +65,8 @@ class Meeting:
         self.after = [house.enqueue(one, self.paths) for one in after]
         self.awaited = set(self.after)
         before, children = descriptors(), offspring()
-        served = serve(house.application, house.settings, until_idle=True, report=self.report)
+        with self.watch:
+            served = serve(house.application, house.settings, until_idle=True, report=self.report)
         assert served.ended == "idle"
         assert house.of(events.Warned) == []
         self.check_others()

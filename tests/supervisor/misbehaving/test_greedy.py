@@ -57,8 +57,8 @@ def test_a_child_that_grows_is_gone_within_a_second_of_crossing_its_memory_limit
     """FIELD J1, FIELD J5: 100 MB a second under a limit of 500 MB."""
     meeting = Meeting(tmp_path, APP)
     scale = Scale(meeting.noted, GROWTH)
-    with scale.at_work():
-        end = meeting.hold("grows")
+    meeting.watch = scale.at_work()
+    end = meeting.hold("grows")
     print(f"GONE {scale.gone_at - scale.crossed_at:.3f} s after it crossed, held {scale.most / MB:.0f} MB")
     assert 0 < scale.crossed_at < scale.gone_at < scale.crossed_at + 1.0
     end.is_told_as("memory", "memory_limit", r"memory limit 500 MB crossed at 5\d\d MB in 1 process")
