@@ -52,6 +52,7 @@ arrows: env
 
 tests: env
 	$(COVERAGE) erase
+	@$(BIN)/python -m compileall -q $(ROOMS)  # for the thousands of processes that tests start
 	$(COVERAGE) run -m pytest --numprocesses=$(TESTERS) --dist=worksteal $(PYTEST_ARGS)
 	$(COVERAGE) combine --quiet
 	@rm -f .coverage.*  # of a child that was killed while it wrote

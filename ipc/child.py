@@ -166,6 +166,11 @@ class Child:
                 self.beside = told
 
     @property
+    def stack_fd(self) -> int:
+        """Return the descriptor of its stacks, -1 once it is closed."""
+        return -1 if self._stack is None else self._stack
+
+    @property
     def sessions(self) -> set[int]:
         """Return the sessions that it, and the template that it is a copy of, lead."""
         return {self.pid, self.template} - {0}

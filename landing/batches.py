@@ -93,6 +93,7 @@ class Land:
             return Landed.STALE
         if self.count:
             if self.discard is not None:
+                tx.run(sql.COUNT_ANEW, (self.job,))
                 self.discard.run(tx)
             rows = self.decoded()
             run_half(tx, "lander", lambda db: self.land(db, self.view, rows))
@@ -111,6 +112,7 @@ class Land:
             "total": self.total,
             "spent": self.spent,
             "lease": lease_end(now),
+            "now": now,
         }
 
     def decoded(self) -> Any:

@@ -25,7 +25,7 @@ COUNTS: Final = frozenset(
 NUMBERS: Final = frozenset(
     {
         *("max_cost", "started_at", "finished_at", "stopped_at", "run_id", "lease_expires_at"),
-        *("cancel_requested_at", "done", "total", "wake_at"),
+        *("cancel_requested_at", "done", "total", "wake_at", "landed_at", "rows_before"),
     }
 )
 

@@ -4,19 +4,20 @@ wake what is due -> heads in claim order -> a gate blocks its group | held back 
 """
 
 import json
+import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from landing import refuse
 from landing.cells import mapping, text, unreadable, whole
-from landing.finish import Finish
-from landing.ledger import Report
+from landing.enqueue import windows_of
+from landing.refuse import Refused, Taken
 from landing.sql import queue as sql
 from landing.transaction import Transaction
 from policies.gates.vocabulary import Blocked
-from policies.job import MICROS, Head, InFlight, Outcome, Priority
-from policies.transitions import Move
-from policies.verdict import Admit, Asks, Verdict
+from policies.job import MICROS, Head, InFlight, Priority
+from policies.verdict import Admit, Asks
 
 LEASE_SECONDS: Final = 60.0
 WAKES: Final = 1000
@@ -78,6 +79,7 @@ class ClaimReply:
         blocked: by kind, why its queued jobs may not start.
         groups: the kind and tier of every queued job that a gate holds back.
         held: the kinds that are held, each with the reason that was given.
+        refused: jobs that were failed at once, because no attempt could use them.
     """
 
     claimed: Claimed | None
@@ -87,6 +89,7 @@ class ClaimReply:
     blocked: Mapping[str, tuple[Blocked, ...]] = field(default_factory=dict)
     held: Mapping[str, str] = field(default_factory=dict)
     groups: frozenset[tuple[str, str]] = frozenset()
+    refused: tuple[Refused, ...] = ()
 
 
 @dataclass(slots=True)
@@ -98,6 +101,7 @@ class Found:
     again: bool = False
     blocked: dict[str, tuple[Blocked, ...]] = field(default_factory=dict)
     groups: set[tuple[str, str]] = field(default_factory=set)
+    refused: list[Refused] = field(default_factory=list)
 
 
 def admit_all(_in_flight: Sequence[InFlight], _held: Mapping[str, str]) -> Asks:
@@ -129,6 +133,7 @@ class Claim:
         ask = self.admit(in_flight, held)
         taken = {job.exclusive for job in in_flight if job.exclusive is not None}
         found = Found(again=True)
+        more_due |= self.refuse_strangers(tx, found)
         for _ in range(ROUNDS):
             if found.claimed is not None or not found.again:
                 break
@@ -143,6 +148,7 @@ class Claim:
             found.blocked,
             held,
             frozenset(found.groups),
+            tuple(found.refused),
         )
 
     def look(self, tx: Transaction, ask: Asks, taken: set[str], found: Found) -> None:
@@ -162,12 +168,20 @@ class Claim:
             elif head.kind not in self.ready:
                 found.wanted.setdefault(head.kind, head)
             elif found.claimed is None:
-                found.claimed = self.take_head(tx, head)
+                found.claimed = self.take_head(tx, head, found)
                 if found.claimed is None:
                     found.again = True
                     return
                 if head.exclusive is not None:
                     taken.add(head.exclusive)
+
+    def refuse_strangers(self, tx: Transaction, found: Found) -> bool:
+        """Fail queued jobs of kinds that nobody has declared here; tell whether there may be more."""
+        rows = tx.all(sql.STRANGERS, {"most": ROUNDS})
+        for row in rows:
+            _, taken = self.lease(tx, row["id"], row["kind"], whole(row["num_ctx"], 0))
+            found.refused.append(refuse.missing(tx, taken))
+        return len(rows) == ROUNDS
 
     def wake(self, tx: Transaction) -> bool:
         """Queue the rows whose time has come, longest due first; tell whether more may be due."""
@@ -191,6 +205,7 @@ class Claim:
 
     def heads(self, tx: Transaction) -> list[Head]:
         """Return the heads of the groups that can run here; unreadable sort keys count as the defaults."""
+        windows = windows_of(tx)  # that each tier loads now, whoever knew of it when a job was queued
         return [
             Head(
                 row["id"],
@@ -198,27 +213,32 @@ class Claim:
                 whole(row["priority"], Priority.DEFAULT),
                 whole(row["waiting_since"], tx.now),
                 text(row["tier"]),
-                whole(row["num_ctx"], 0),
+                windows.get(text(row["tier"])) or whole(row["num_ctx"], 0),
                 row["exclusive"],
             )
             for row in tx.all(sql.HEADS)
             if row["kind"] in self.loaded
         ]
 
-    def take_head(self, tx: Transaction, head: Head) -> Claimed | None:
-        """Lease the row and append its attempt; a row that no attempt could use is failed: None."""
-        stamp = {"job": head.job, "run": self.run, "pid": self.pid, "fence": self.fence, "now": tx.now}
-        row = tx.one(sql.CLAIM, stamp | {"lease": lease_end(tx.now)})
+    def lease(self, tx: Transaction, job: int, kind: str, window: int) -> tuple[sqlite3.Row, Taken]:
+        """Take a queued row and append its attempt."""
+        stamp = {"job": job, "run": self.run, "pid": self.pid, "fence": self.fence, "now": tx.now}
+        row = tx.one(sql.CLAIM, stamp | {"lease": lease_end(tx.now), "window": window})
         assert row is not None
         landed = whole(row["landed_seq"], 0)
         attempt = tx.one(sql.ADD_ATTEMPT, stamp | {"number": row["claims"], "landed_seq": landed})
         assert attempt is not None
+        return row, Taken(row["id"], kind, attempt["id"], self.run, self.fence)
+
+    def take_head(self, tx: Transaction, head: Head, found: Found) -> Claimed | None:
+        """Lease the row and append its attempt; a row that no attempt could use is failed: None."""
+        row, taken = self.lease(tx, head.job, head.kind, head.window)
         if (cell := unreadable(row, head.kind)) is not None:
-            self.fail_unreadable(tx, row["id"], attempt["id"], cell)
+            found.refused.append(refuse.unreadable(tx, taken, cell))
             return None
         return Claimed(
             job=row["id"],
-            attempt=attempt["id"],
+            attempt=taken.attempt,
             number=row["claims"],
             fence=self.fence,
             kind=row["kind"],
@@ -238,27 +258,6 @@ class Claim:
             priority=whole(row["priority"], Priority.DEFAULT),
         )
 
-    def fail_unreadable(self, tx: Transaction, job: int, attempt: int, cell: str) -> None:
-        """End an attempt at once because a cell of its row holds what nobody stored there."""
-        tx.run(sql.MEND, {"run": None, "only": job, "fence": self.fence})
-        row = tx.one(sql.ENDS, (job,))
-        assert row is not None
-        text = f"unreadable: {cell}"
-        Finish(
-            job=job,
-            attempt=attempt,
-            number=row["claims"],
-            run=self.run,
-            fence=self.fence,
-            last_seq=row["landed_seq"],
-            verdict=Verdict(Move.FAIL, text),
-            report=Report(
-                outcome=Outcome.FAILED,
-                error_code="unreadable",
-                error={"type": "", "message": text, "traceback": ""},
-            ),
-        ).apply(tx)
-
 
 def lease_end(now: int) -> int:
     """Return when a lease taken or renewed at `now` runs out."""
@@ -267,14 +266,16 @@ def lease_end(now: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Leased to running, when the child has entered the compute half."""
+    """Leased to running, when the child has entered the compute half; `pid` is it, None for a thread."""
 
     job: int
     fence: str
+    pid: int | None = None
 
     def apply(self, tx: Transaction) -> bool:
         """Return False when the fence is dead (SPEC A24)."""
-        return tx.one(sql.START, {"job": self.job, "fence": self.fence, "now": tx.now}) is not None
+        args = {"job": self.job, "fence": self.fence, "pid": self.pid, "now": tx.now}
+        return tx.one(sql.START, args) is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,9 +33,11 @@ def clamp_waits(tx: Transaction, run: int) -> int:
     """Let backoffs that are counted from a time to come begin now; return how many, which an event keeps.
 
     The clock was set back while no supervisor ran, and nobody knows by how much: so much is
-    sure that none of them should be longer than it was.
+    sure that none of them should be longer than it was. What waits for room in memory (deferred) waits for
+    no time at all: it is due where a run begins, whatever the clock reads.
     """
     args = {"now": tx.now, "never": tx.now + NEVER}
-    if clamped := tx.run(sql.CLAMP_WAITS, args):
+    tx.run(sql.LOOK_AGAIN, args)
+    if clamped := tx.run(sql.CLAMP_WAITS, args) + tx.run(sql.CLAMP_KEPT, args):
         add_event(tx, None, run, "clock_set", {"by_s": None, "waits": clamped})
     return clamped

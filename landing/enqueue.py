@@ -4,12 +4,12 @@ request --identity--> created | existing (the same for ever) | coalesced (the sa
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from typing import Any, Final
 
-from landing.cells import mapping, whole
+from landing.cells import mapping, text, whole
 from landing.errors import StoreError
 from landing.sql import queue as sql
 from landing.transaction import Transaction
@@ -76,16 +76,45 @@ class RegisterTiers:
 
 
 @dataclass(frozen=True, slots=True)
+class LearnTiers:
+    """Write down tiers of somebody's settings before a run does; what a run has written down stands."""
+
+    windows: Mapping[str, int]
+
+    def apply(self, tx: Transaction) -> None:
+        """Add those that the store does not know, or not the window of; mostly there is nothing to write."""
+        known = windows_of(tx)
+        learned = known | {tier: known.get(tier) or window for tier, window in self.windows.items()}
+        if learned != known:
+            RegisterTiers(learned).apply(tx)
+
+
+def windows_of(tx: Transaction) -> dict[str, int]:
+    """Return the tiers that the store knows, each with the window that it loads; 0 where none is told."""
+    row = tx.one(sql.TIERS)
+    found = mapping(row["value"]) if row is not None else None
+    return {tier: whole(window, 0) for tier, window in (found or {}).items()}
+
+
+@dataclass(frozen=True, slots=True)
 class Enqueued:
-    """The answer to Enqueue. `outcome` is created, existing or coalesced."""
+    """The answer to Enqueue. `outcome` is created, existing or coalesced.
+
+    `unheeded` says that the tier which a router advised is none that this store knows.
+    """
 
     id: int
     outcome: str
+    unheeded: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Enqueue:
-    """Ask for one job. `payload` is checked JSON text, `options` the job's own limits by name."""
+    """Ask for one job. `payload` is checked JSON text, `options` the job's own limits by name.
+
+    `advice` is the tier that a router named. It counts only where neither job nor kind says one, and is
+    no part of what was asked for: the same request is the same job, whatever a router says of it.
+    """
 
     kind: str
     payload: str
@@ -93,6 +122,7 @@ class Enqueue:
     key: str | None = None
     tag: str | None = None
     tier: str | None = None
+    advice: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def apply(self, tx: Transaction) -> Enqueued:
@@ -105,48 +135,52 @@ class Enqueue:
         """
         if (row := tx.one(sql.KIND, (self.kind,))) is None:
             raise UnknownKind(self.kind, f"unknown kind {self.kind!r}")
-        declared = mapping(row["options"]) or {}
-        tier, window = self.loads(tx, declared)
-        unique = declared.get("unique")
-        request = Request(self.kind, self.payload, self.key, tier, window)
-        identity = identity_of(request, unique if isinstance(unique, str) else "")
+        declared, windows = mapping(row["options"]) or {}, windows_of(tx)
+        said, unique = self.said(declared, windows), text(declared.get("unique"))
+        advised = self.advice if self.tier is None and not said else None
+        unheeded = advised is not None and advised not in windows
+        tier = said if advised is None or unheeded else advised
         priority = self.priority
         if priority is None:
             priority = whole(declared.get("priority"), Priority.DEFAULT)
-        group = {"kind": self.kind, "priority": priority, "tier": tier, "num_ctx": window}
-        if identity is not None and (met := self.met(tx, identity, unique, group)) is not None:
-            return met
-        return Enqueued(self.insert(tx, group, identity, declared), CREATED)
+        group = {"kind": self.kind, "priority": priority, "tier": tier, "num_ctx": windows.get(tier, 0)}
+        same = self.identities(said, windows.get(said, 0), unique)
+        if (met := self.met(tx, same, unique, priority)) is not None:
+            return Enqueued(*met, unheeded)
+        return Enqueued(self.insert(tx, group, same[0] if same else None, declared), CREATED, unheeded)
 
-    def loads(self, tx: Transaction, declared: Mapping[str, Any]) -> tuple[str, int]:
-        """Return the tier of the job and the window that it loads; raises UnknownTier."""
-        row = tx.one(sql.TIERS)
-        windows = mapping(row["value"]) if row is not None else None
-        tier = self.tier
-        if tier is None:
-            tier = declared.get("tier", "")
-            tier = tier if isinstance(tier, str) else ""
-        elif tier and tier not in (windows or {}):
-            known = ", ".join(sorted(windows or {})) or "none; a run writes down those of its settings"
-            raise UnknownTier(tier, f"unknown tier {tier!r}; tiers here: {known}")
-        return tier, whole((windows or {}).get(tier), 0)
+    def said(self, declared: Mapping[str, Any], windows: Mapping[str, int]) -> str:
+        """Return the tier that the job or else its kind says, "" for none; raises UnknownTier."""
+        if self.tier is None:
+            return text(declared.get("tier"))
+        if self.tier and self.tier not in windows:
+            known = ", ".join(sorted(windows)) or "none; a run writes down those of its settings"
+            raise UnknownTier(self.tier, f"unknown tier {self.tier!r}; tiers here: {known}")
+        return self.tier
 
-    def met(
-        self, tx: Transaction, identity: str, unique: str | None, group: Mapping[str, Any]
-    ) -> Enqueued | None:
-        """Return the answer of an equal job that is there; the first keeps its place and can only gain."""
-        if unique == Unique.FOREVER:
-            found = tx.one(sql.SAME_EVER, (identity,))
-            return None if found is None else Enqueued(found["id"], EXISTING)
-        if (found := tx.one(sql.SAME_WAITING, (identity,))) is None:
-            return None
+    def identities(self, tier: str, window: int, unique: str) -> list[str]:
+        """Return what equal requests meet under, its own first; none where each is a job of its own.
+
+        A request of a time when nobody knew the window of its tier counts as equal, too.
+        """
+        requests = [Request(self.kind, self.payload, self.key, tier, one) for one in (window, 0)]
+        found = (identity_of(request, unique) for request in requests)
+        return list(dict.fromkeys(one for one in found if one is not None))
+
+    def met(self, tx: Transaction, same: Iterable[str], unique: str, priority: int) -> tuple[int, str] | None:
+        """Return an equal job that is there, and how: the first keeps its place and can only gain."""
+        statement = sql.SAME_EVER if unique == Unique.FOREVER else sql.SAME_WAITING
+        found = next((row for one in same if (row := tx.one(statement, (one,))) is not None), None)
+        if found is None or unique == Unique.FOREVER:
+            return None if found is None else (found["id"], EXISTING)
         if found["payload"] != self.payload:
-            text = f"key {self.key!r} belongs to job #{found['id']}, which waits with another payload"
-            raise KeyInUse(self.key or "", f"{text}; cancel it, wait for it, or use another key")
-        if group["priority"] < whole(found["priority"], Priority.DEFAULT):
-            better = {"job": found["id"], "priority": group["priority"], "group": group_id(tx, group)}
-            tx.run(sql.PROMOTE, better)
-        return Enqueued(found["id"], COALESCED)
+            said = f"key {self.key!r} belongs to job #{found['id']}, which waits with another payload"
+            raise KeyInUse(self.key or "", f"{said}; cancel it, wait for it, or use another key")
+        if priority < whole(found["priority"], Priority.DEFAULT):
+            tier, window = text(found["tier"]), whole(found["num_ctx"], 0)
+            group = {"kind": self.kind, "priority": priority, "tier": tier, "num_ctx": window}
+            tx.run(sql.PROMOTE, {"job": found["id"], "priority": priority, "group": group_id(tx, group)})
+        return found["id"], COALESCED
 
     def insert(
         self, tx: Transaction, group: Mapping[str, Any], identity: str | None, declared: Mapping[str, Any]

@@ -1,5 +1,7 @@
 """What the store says when it cannot: (code, subject) pairs (SPEC A4, A5); sqlite3 errors stay inside."""
 
+from policies.job import IN_FLIGHT
+
 
 class StoreError(Exception):
     """Base: `code` names the rule, `subject` the path or id; the text is one line for a person."""
@@ -59,6 +61,14 @@ class InvalidTransition(StoreError):
     """The job's state does not allow this move."""
 
     code = "invalid_transition"
+
+
+def waits_no_more(job: int, state: str, what: str, remedy: str) -> InvalidTransition:
+    """Return the error of what only a waiting job can be: held, skipped. `remedy` is for one in flight."""
+    text = f"job #{job} is {state} and cannot be {what}"
+    return InvalidTransition(
+        str(job), f"{text}: {remedy if state in IN_FLIGHT else 'it does not wait any more'}"
+    )
 
 
 class MigrationChanged(StoreError):

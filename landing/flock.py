@@ -8,6 +8,7 @@ copy closes them before anything else runs in it.
 import fcntl
 import os
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -49,9 +50,10 @@ class Flock:
     def close(self) -> None:
         """Unlock and close it; once is enough."""
         if self._fd != CLOSED:
-            self.release()
             OPEN.discard(self)
-            self.leave()
+            with suppress(OSError):  # somebody in this process has closed it already
+                self.release()
+                self.leave()
 
     def leave(self) -> None:
         """Close it without unlocking what another process may hold through it."""

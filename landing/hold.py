@@ -7,12 +7,12 @@ A kind that is held blocks its groups: its rows stay queued, those that come lat
 from dataclasses import dataclass
 
 from landing.cells import is_whole
-from landing.errors import InvalidTransition, JobNotFound
+from landing.errors import JobNotFound, waits_no_more
 from landing.ledger import add_event
 from landing.sql import control as sql
 from landing.text import clean
 from landing.transaction import Transaction
-from policies.job import IN_FLIGHT, as_id
+from policies.job import as_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +42,7 @@ class Hold:
         if row["watch"] == "held":
             return Changed(self.job, row["state"], changed=False)
         if (held := tx.one(sql.HOLD, {"job": self.job})) is None:
-            remedy = (
-                "cancel it, or hold its kind" if row["state"] in IN_FLIGHT else "it does not wait any more"
-            )
-            text = f"job #{self.job} is {row['state']} and cannot be held: {remedy}"
-            raise InvalidTransition(str(self.job), text)
+            raise waits_no_more(self.job, row["state"], "held", "cancel it, or hold its kind")
         add_event(tx, self.job, None, "held_job")
         return Changed(self.job, held["state"], changed=True)
 

@@ -1,72 +1,43 @@
-"""Queue files of an earlier shape: their jobs are copied into the store, the files themselves only read.
+"""Jobs of an earlier queue file come into the store, slice by slice; the file itself is only read.
 
 queued, done, deferred, failed --> the same    running --> queued (requeued) | failed (orphaned)
 a cell that holds what nobody stored there --> failed, `unreadable: COLUMN`
 
-A file is known again by its first row, and remembered with the last row that was copied: to import it again
-adds only what has come since (SPEC C96, U32).
+The number of the last row that was copied is written down with each slice: an import that was killed, or is
+told to go over the same file again, adds what it has not added yet, and no row twice (SPEC C96, U32).
 """
 
 import json
-import sqlite3
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from landing.cells import is_whole, mapping
-from landing.connect import open_reader, translated
+from landing.cells import mapping
 from landing.enqueue import group_id
-from landing.errors import StoreError
 from landing.ledger import add_event
+from landing.oldqueue import BEFORE_ALL, OldQueue, Row, Slice
 from landing.sql import attempt as attempt_sql
 from landing.sql import importing as sql
 from landing.sql import queue as queue_sql
 from landing.text import clean
-from landing.times import micros
-from landing.transaction import Transaction
-from policies.identity import Request, digest, exclusive_of, identity_of
-from policies.job import Priority, State, Unique
-from policies.options import NAME_LIMIT, Options, readable_options
-from policies.payload import MARK_LIMIT, is_payload
+from landing.transaction import Operation, Transaction
+from policies.identity import Request, exclusive_of, identity_of
+from policies.job import WAITING, State, Unique
+from policies.options import Options, readable_options
 
-COLUMNS: Final = (
-    *("kind", "tier", "num_ctx", "priority", "state", "payload", "result", "error", "attempts", "checkpoint"),
-    *("created_at", "started_at", "finished_at", "claimed_by_run"),
-)
-"""What is copied. A lease is not: it began and ended with a claim of a supervisor that is gone (SPEC C94)."""
-
-TIMES: Final = frozenset({"created_at", "started_at", "finished_at"})
-NUMBERS: Final = frozenset({"num_ctx", "priority", "attempts", "claimed_by_run"})
-DEFAULTS: Final[Mapping[str, Any]] = {
-    "kind": "unreadable",
-    "tier": "",
-    "num_ctx": 0,
-    "priority": Priority.DEFAULT,
-    "state": "failed",
-    "payload": "null",
-    "attempts": 0,
-}
-"""What an empty cell stands for; for the others it stands for itself."""
-
-NEEDED: Final = frozenset({"kind", "state", "payload"})
-OLD_STATES: Final = frozenset({"queued", "running", "done", "failed", "deferred"})
-BEFORE_ALL: Final = -(2**63)
 LISTED: Final = 1000
 """Unreadable rows that the answer lists; all of them are counted."""
+
+NAMED: Final = 100
+
+STRANGE: Final = Options(retry_safe=False)
+"""What is known of a kind that nobody has declared here: nothing is safe."""
 
 REQUEUED: Final = "requeued"
 ORPHANED: Final = "orphaned"
 UNREADABLE: Final = "unreadable"
 EXISTING: Final = "existing"
-
-
-class NotAQueue(StoreError, ValueError):
-    """The file holds no queue of an earlier shape."""
-
-    code = "not_a_queue"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,58 +57,89 @@ class Imported:
         counts: how many are queued, done, failed or deferred as they were, were running and are `requeued` or
             `orphaned`, are `unreadable`, or `existing` because the same is here for ever already.
         degraded: the first 1,000 of those that are unreadable.
+        strangers: kinds of rows that wait and that nobody has declared here, the first 100.
     """
 
     counts: Mapping[str, int]
     degraded: tuple[Degraded, ...]
+    strangers: tuple[str, ...] = ()
 
 
-class Row(NamedTuple):
-    """A row of the old file with each cell read; `bad` is the first column that held garbage."""
-
-    cells: dict[str, Any]
-    bad: str | None
+NOTHING: Final = Imported({}, ())
 
 
 @dataclass(frozen=True, slots=True)
-class Import:
-    """Copy the jobs of a queue file into the store. No supervisor may still work on that file."""
+class LastCopied:
+    """Ask for the number of the last row of a file, known by its `name`, that has been copied."""
 
-    path: Path
+    name: str
 
-    def apply(self, tx: Transaction) -> Imported:
-        """Copy what has not been copied before, row by row, so that any number fits in memory.
+    def apply(self, tx: Transaction) -> int:
+        """Return it, or what comes before all rows."""
+        seen = tx.one(sql.SEEN, (self.name,))
+        return int(seen["value"]) if seen is not None else BEFORE_ALL
 
-        Raises:
-            NoStore: there is no such file.
-            NotAQueue: it has no table of jobs.
-            StoreError: it cannot be read.
-        """
-        copying = Copying(tx)
-        with opened(self.path) as (db, there):
-            name = f"imported {source_of(db)}"
-            seen = tx.one(sql.SEEN, (name,))
-            last = int(seen["value"]) if seen is not None else BEFORE_ALL
-            for cells in db.execute(sql.old_rows(COLUMNS, there), (last,)):
-                last = cells["row"]
-                copying.add(last, read(cells))
-        if copying.counts:
-            tx.run(sql.SEE, {"name": name, "value": str(last)})
-            add_event(tx, None, None, "imported", {"path": str(self.path), **copying.counts})
-        return Imported(dict(copying.counts), tuple(copying.degraded))
+
+@dataclass(frozen=True, slots=True)
+class CopySlice:
+    """Copy a slice, which follows the row `after` of the old file; `before` is what came of all before it."""
+
+    old: OldQueue
+    after: int
+    rows: Slice
+    before: Imported
+
+    def apply(self, tx: Transaction) -> Imported | None:
+        """Return what has become of all rows so far; None where somebody else has copied meanwhile."""
+        if LastCopied(self.old.name).apply(tx) != self.after:
+            return None
+        copying = Copying(tx, self.before)
+        for row in self.rows.rows:
+            copying.add(row)
+        if (last := self.rows.last(self.after)) != self.after:
+            tx.run(sql.SEE, {"name": self.old.name, "value": str(last)})
+        if copying.counts and not self.rows.more:
+            add_event(tx, None, None, "imported", {"path": str(self.old.path), **copying.counts})
+        return Imported(dict(copying.counts), tuple(copying.degraded), tuple(copying.strangers))
+
+
+def bring_in(old: OldQueue, write: Callable[[Operation[Any]], Any], pause: Callable[[], object]) -> Imported:
+    """Copy what has not been copied before, a slice at a time. No supervisor may still work on the file.
+
+    Args:
+        old: the file.
+        write: applies an operation in a transaction of its own.
+        pause: called between slices: others have their turn.
+
+    Raises:
+        StoreError: the file cannot be read, or the store not be written; what came before that stays.
+    """
+    last: int = write(LastCopied(old.name))
+    found, more = NOTHING, True
+    while more:
+        rows = old.after(last)
+        copied: Imported | None = write(CopySlice(old, last, rows, found))
+        if copied is None:
+            last = write(LastCopied(old.name))
+        else:
+            found, last, more = copied, rows.last(last), rows.more
+        if more:
+            pause()
+    return found
 
 
 class Copying:
-    """One import under way: what has become of its rows so far."""
+    """One slice under way: what has become of the rows so far."""
 
-    def __init__(self, tx: Transaction) -> None:
+    def __init__(self, tx: Transaction, before: Imported) -> None:
         self.tx = tx
-        self.counts: Counter[str] = Counter()
-        self.degraded: list[Degraded] = []
+        self.counts: Counter[str] = Counter(before.counts)
+        self.degraded = list(before.degraded)
+        self.strangers = dict.fromkeys(before.strangers)
         self.declared: dict[str, Options] = {}
         self.groups: dict[tuple[Any, ...], int] = {}
 
-    def add(self, number: int, row: Row) -> None:
+    def add(self, row: Row) -> None:
         """Insert one job as what becomes of it; one that nobody knows the age of begins to wait now."""
         cells, limits = row.cells, self.options(row.cells["kind"])
         cells["created_at"] = cells["created_at"] or self.tx.now
@@ -155,19 +157,23 @@ class Copying:
         added = self.tx.one(sql.ADD, cells | placed | own)
         assert added is not None
         self.counts[outcome] += 1
+        if limits is STRANGE and placed["state"] in WAITING and len(self.strangers) < NAMED:
+            self.strangers[cells["kind"]] = None
         if outcome == State.DONE and cells["result"] is not None:
             self.tx.run(attempt_sql.SET_RESULT, {"job": added["id"], "body": json.dumps(cells["result"])})
         if row.bad is not None:
-            add_event(self.tx, added["id"], None, UNREADABLE, {"row": number, "column": row.bad})
+            add_event(self.tx, added["id"], None, UNREADABLE, {"row": row.number, "column": row.bad})
             if len(self.degraded) < LISTED:
-                self.degraded.append(Degraded(number, added["id"], row.bad))
+                self.degraded.append(Degraded(row.number, added["id"], row.bad))
 
     def options(self, kind: str) -> Options:
         """Return the limits of a kind; of one that nobody has declared here it is unknown what is safe."""
         if kind not in self.declared:
             found = self.tx.one(queue_sql.KIND, (kind,))
-            base = Options(retry_safe=found is not None)
-            self.declared[kind] = readable_options(mapping(found["options"]) or {}, base) if found else base
+            options = (
+                STRANGE if found is None else readable_options(mapping(found["options"]) or {}, Options())
+            )
+            self.declared[kind] = options
         return self.declared[kind]
 
     def group(self, cells: Mapping[str, Any]) -> int:
@@ -185,7 +191,7 @@ def place(row: Row, limits: Options, now: int) -> tuple[str, dict[str, Any]]:
     """
     cells = row.cells
     ended = cells["finished_at"] or cells["started_at"] or cells["created_at"]
-    waits = {"reason": None, "started_at": None, "finished_at": None, "watch": None, "wake_at": None}
+    waits = dict.fromkeys(("reason", "started_at", "finished_at", "watch", "watch_key", "wake_at"))
     over = waits | {"started_at": cells["started_at"], "finished_at": ended}
     if row.bad is not None:
         failed = {"state": State.FAILED, "reason": f"unreadable: {row.bad}", "finished_at": now}
@@ -196,7 +202,7 @@ def place(row: Row, limits: Options, now: int) -> tuple[str, dict[str, Any]]:
         case "failed":
             return State.FAILED, over | {"state": State.FAILED, "reason": clean(cells["error"] or "failed")}
         case "deferred":
-            parked = {"state": State.DEFERRED, "watch": "deferred", "wake_at": now}
+            parked = {"state": State.DEFERRED, "watch": "deferred", "watch_key": str(now), "wake_at": now}
             return State.DEFERRED, waits | parked | {"reason": clean(cells["error"] or "deferred")}
         case "running" if limits.retry_safe:
             return REQUEUED, waits | {"state": State.QUEUED, "reason": ORPHANED}
@@ -205,61 +211,3 @@ def place(row: Row, limits: Options, now: int) -> tuple[str, dict[str, Any]]:
             return ORPHANED, over | {"state": State.FAILED, "reason": text, "finished_at": now}
         case _:
             return State.QUEUED, waits | {"state": State.QUEUED}
-
-
-def read(found: sqlite3.Row) -> Row:
-    """Read each cell; what cannot be read becomes what a row without that cell would have."""
-    cells, bad = {}, None
-    for name in COLUMNS:
-        cells[name], is_good = cell(name, found[name])
-        if not is_good and bad is None:
-            bad = name
-    return Row(cells, bad)
-
-
-def cell(name: str, value: Any) -> tuple[Any, bool]:
-    """Return a cell as it is stored here, and whether it held what belongs there."""
-    default = DEFAULTS.get(name)
-    if value is None:
-        return default, name not in {"kind", "state"}
-    if name in TIMES:
-        time = micros(value) if isinstance(value, str) else None
-        return (default if time is None else time), time is not None
-    if name in NUMBERS:
-        good = is_whole(value) and (value >= 0 or name == "priority")
-    elif name == "payload":
-        good = is_payload(value)
-    elif not isinstance(value, str):
-        good = False
-    elif name in {"kind", "tier"}:
-        good = value.isprintable() and (name == "tier" or value != "") and len(value) <= NAME_LIMIT
-    else:
-        good = {"state": value in OLD_STATES, "checkpoint": len(value) <= MARK_LIMIT}.get(name, True)
-    return (value if good else default), good
-
-
-def utf8(raw: bytes) -> str | bytes:
-    """Read a text cell; bytes that are no text stay bytes, and are garbage."""
-    try:
-        return raw.decode()
-    except UnicodeDecodeError:
-        return raw
-
-
-@contextmanager
-def opened(path: Path) -> Iterator[tuple[sqlite3.Connection, frozenset[str]]]:
-    """Open an old file so that it cannot be written; with it come the columns of its table of jobs."""
-    with translated(path), closing(open_reader(path)) as db:
-        db.row_factory = sqlite3.Row
-        db.text_factory = utf8
-        db.execute("BEGIN")
-        there = frozenset(row["name"] for row in db.execute(sql.OLD_COLUMNS))
-        if not there >= NEEDED:
-            raise NotAQueue(str(path), f"{path} is no queue of an earlier version: it has no table of jobs")
-        yield db, there
-
-
-def source_of(db: sqlite3.Connection) -> str:
-    """Return what a file is known again by, wherever it lies: its first row never changes."""
-    row = db.execute(sql.FIRST).fetchone()
-    return digest(*map(repr, row or ()))

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from landing.errors import InvalidTransition, JobNotFound
+from landing.errors import JobNotFound, waits_no_more
 from landing.ledger import add_event
 from landing.sql import control as sql
 from landing.transaction import Transaction
-from policies.job import IN_FLIGHT, State, as_id
+from policies.job import State, as_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,6 @@ class Skip:
         if row["state"] == State.SKIPPED:
             return Skipped(self.job, State.SKIPPED)
         if tx.one(sql.SKIP, {"job": self.job, "now": tx.now}) is None:
-            remedy = "cancel it" if row["state"] in IN_FLIGHT else "it does not wait any more"
-            text = f"job #{self.job} is {row['state']} and cannot be skipped: {remedy}"
-            raise InvalidTransition(str(self.job), text)
+            raise waits_no_more(self.job, row["state"], "skipped", "cancel it")
         add_event(tx, self.job, None, "skipped")
         return Skipped(self.job, State.SKIPPED)

@@ -117,7 +117,7 @@ def harmless(sql: str) -> str:
 
 
 class Facade:
-    """What a lander writes through, while its batch lasts; see `supervisor.api.Landing` for the promises."""
+    """What a lander writes through, while its batch lasts; see `supervisor.halves.Landing` for promises."""
 
     __slots__ = ("_enqueue", "_over", "_seen", "_tx")
 

@@ -60,9 +60,10 @@ class Turnstile:
         return None
 
     def _free(self) -> bool:
-        if not self._lock.take():
-            return False
-        self._lock.release()
+        with suppress(OSError):  # somebody in this process has closed it: nobody is waited for
+            if not self._lock.take():
+                return False
+            self._lock.release()
         return True
 
     def close(self) -> None:

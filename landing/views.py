@@ -152,6 +152,11 @@ def kinds(db: sqlite3.Connection) -> dict[str, dict[str, Any]]:
     return {row["kind"]: row | {"options": mapping(row["options"]) or {}} for row in rows(db, sql.KINDS)}
 
 
+def declared(db: sqlite3.Connection) -> frozenset[str]:
+    """Return the names of the declared kinds."""
+    return frozenset(row["kind"] for row in rows(db, sql.KIND_NAMES))
+
+
 def last_run(db: sqlite3.Connection) -> dict[str, Any] | None:
     """Return the newest run's row, or None when nobody ever ran here.
 
@@ -191,15 +196,20 @@ def held(db: sqlite3.Connection, run: Mapping[str, Any]) -> list[dict[str, Any]]
 def in_flight(db: sqlite3.Connection) -> list[dict[str, Any]]:
     """Return at most 64 leased or running jobs, with their limits: their own over those of their kind.
 
-    `landed_before` is the number of the last batch that had landed when the attempt began, or None.
+    `landed_before` is the number of the last batch that had landed when the attempt began, or None;
+    `rows_before` is how many rows of them there still are, `landed_at` when its last batch landed or it began
+    (None where nobody knows), `pid` the process that works (0 for a thread). Schema 4 and later know these.
     """
+    statement = sql.IN_FLIGHT_JOBS if version(db) > 3 else sql.IN_FLIGHT_BEFORE
+    unknown = {"pid": 0, "rows_before": None, "landed_at": None}
     return [
-        row
+        unknown
+        | row
         | {
             "options": (mapping(row.pop("kind_options")) or {}) | (mapping(row["options"]) or {}),
             "landed_before": row["landed_before"] if is_whole(row["landed_before"]) else None,
         }
-        for row in rows(db, sql.IN_FLIGHT_JOBS)
+        for row in rows(db, statement)
     ]
 
 

@@ -30,7 +30,7 @@ class Admission:
         limits: where the gates close.
         readings: what the sensors said last.
         minute: minutes since midnight, local time.
-        promised: bytes that running jobs were granted and do not hold yet.
+        promised: bytes that claimed jobs were granted and do not hold yet.
         refused: by tier, why its model cannot be loaded for now.
         rules: those that were asked for before, by kind and tier; the same for the life of a run.
     """
@@ -72,11 +72,20 @@ class Admission:
 
     def reasons(self, kind: str, tier: str, world: World) -> Iterator[Blocked]:
         """Yield why no job of a kind and tier may start."""
-        if (group := (kind, tier)) not in self.rules:
-            self.rules[group] = rule_of(kind, self.kinds[kind], self.tiers.get(tier, NO_TIER))
-        yield from blockers(self.rules[group], world)
+        yield from blockers(self.rule(kind, tier), world)
         if why := self.refused.get(tier):
             yield Blocked(Gate.MODEL, why, "what is loaded changes")
+
+    def rule(self, kind: str, tier: str) -> Rule:
+        """Return what a kind's jobs ask of the gates in a tier; it is worked out once."""
+        if (rule := self.rules.get((kind, tier))) is None:
+            rule = self.rules[kind, tier] = rule_of(kind, self.kinds[kind], self.tiers.get(tier, NO_TIER))
+        return rule
+
+    def depends_on(self, groups: Iterable[tuple[str, str]]) -> frozenset[str]:
+        """Return the names of the readings that the gates of some kinds, each in a tier, go by."""
+        rules = [self.rule(kind, tier) for kind, tier in groups]
+        return frozenset(gate.value for rule in rules for gate in rule.gates & PROBED)
 
 
 def rule_of(kind: str, options: Options, tier: Tier) -> Rule:
@@ -103,11 +112,3 @@ def rule_of(kind: str, options: Options, tier: Tier) -> Rule:
         max_running=options.max_running,
         yields=options.on_gate == OnGate.YIELD,
     )
-
-
-def depends_on(
-    groups: Iterable[tuple[str, str]], kinds: Mapping[str, Options], tiers: Mapping[str, Tier]
-) -> frozenset[str]:
-    """Return the names of the readings that the gates of some kinds, each in a tier, go by."""
-    rules = [rule_of(kind, kinds[kind], tiers.get(tier, NO_TIER)) for kind, tier in groups]
-    return frozenset(gate.value for rule in rules for gate in rule.gates & PROBED)

@@ -30,10 +30,12 @@ def identity_of(request: Request, unique: str) -> str | None:
     Args:
         request: what was asked for.
         unique: the kind's, a `Unique` or ""; a key alone means waiting.
+
+    What is the same for ever stays so when its tier is told another window.
     """
     kind, payload, key, tier, window = request
     if unique == Unique.FOREVER:
-        return digest(Unique.FOREVER, kind, key, canonical(payload), tier, window)
+        return digest(Unique.FOREVER, kind, key, canonical(payload), tier)
     if key is not None:
         return digest(Unique.WAITING, kind, key, None, tier, window)
     return digest(Unique.WAITING, kind, None, payload, tier, window) if unique == Unique.WAITING else None

@@ -1,16 +1,16 @@
 """Which tier a job belongs to, its window and its priority (SPEC C110-C113, U35).
 
-explicit > declared > the table of kinds > a model router > routine
+explicit > declared > the table of kinds > a router's advice > routine
 
-The table comes before the router: a model is asked only about kinds that the table does not name, and what
-it cannot answer is routine. A *tier* is what jobs share a model, a window and gates by.
+The table comes before the router: it is asked only about jobs of which nobody has said anything (`is_open`),
+and what it cannot answer is left to the rules. A *tier* is what jobs share a model, a window and gates by.
 """
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from policies.job import Priority
 from policies.options import LARGEST, LARGEST_SIZE, is_int
@@ -84,14 +84,24 @@ HOUSEKEEPING: Final = frozenset({"vault_sync", "chat_sync", "chat_events", "inte
 """Pinned because they use no model; nobody waits for them, so they do not take their tier's priority."""
 
 PRIORITIES: Final[Mapping[str, int]] = {
-    PINNED: Priority.REACTIVE,
-    SYNTHESIS: Priority.BACKGROUND,
-    STRETCH: Priority.BACKGROUND,
+    kind: Priority.REACTIVE if tier == PINNED and kind not in HOUSEKEEPING else Priority.BACKGROUND
+    for kind, tier in RULES.items()
 }
-"""Tier -> the priority of a kind that has none of its own; every other tier is interactive (SPEC C112)."""
+"""Kind -> its priority where nobody declares one (SPEC C112).
 
-Router = Callable[[str], object]
-"""`router(kind)` names a tier, or None; whatever else it does costs its advice, never the job."""
+It is the kind's and not its tier's (SPEC U35): whatever else is pinned would outrank the owner. Kinds that
+the table does not name have the default, 50 (SPEC C72).
+"""
+
+Router = Callable[[str, Any], object]
+"""`router(kind, payload)` names a tier, or None; whatever else it does costs its advice, never the job."""
+
+
+class Advice(NamedTuple):
+    """What a router said of one job: the name of a tier, it seems, or None and in `fallback` why not."""
+
+    tier: str | None
+    fallback: str = ""
 
 
 class Decider(StrEnum):
@@ -100,7 +110,6 @@ class Decider(StrEnum):
     EXPLICIT = "explicit"
     DECLARED = "declared"
     RULE = "rule"
-    MODEL = "model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,14 +121,12 @@ class Plan:
         window: tokens that the tier's model is loaded with, so that equal windows batch.
         priority: lower runs first.
         by: what decided the tier.
-        fallback: why the router, which was asked, did not decide it; "" otherwise.
     """
 
     tier: str
     window: int
     priority: int
     by: Decider
-    fallback: str = ""
 
 
 class UnknownTier(ValueError):
@@ -131,7 +138,7 @@ class UnknownTier(ValueError):
         super().__init__(f"unknown tier {tier[:64]!r}")
 
 
-def route(  # noqa: PLR0913 - who may have a say, by rank
+def route(
     kind: str,
     *,
     windows: Mapping[str, int],
@@ -139,7 +146,6 @@ def route(  # noqa: PLR0913 - who may have a say, by rank
     declared_tier: str | None = None,
     explicit_priority: int | None = None,
     declared_priority: int | None = None,
-    router: Router | None = None,
 ) -> Plan:
     """Decide a job's tier, window and priority.
 
@@ -150,47 +156,50 @@ def route(  # noqa: PLR0913 - who may have a say, by rank
         declared_tier: what its kind says, None or "" for nothing.
         explicit_priority: what the job itself says; 0 is a priority, None is nothing.
         declared_priority: what its kind says, likewise.
-        router: asked about kinds that the rules do not name.
 
     Raises:
         UnknownTier: the tier that was said is not defined.
     """
     known = {**dict.fromkeys(BUILT_IN, 0), **windows}
-    fallback = ""
     if explicit_tier is not None:
         tier, by = explicit_tier, Decider.EXPLICIT
     elif declared_tier:
         tier, by = declared_tier, Decider.DECLARED
-    elif kind in RULES or router is None:
-        tier, by = RULES.get(kind, ROUTINE), Decider.RULE
     else:
-        tier, fallback = advice(router, kind, known)
-        by = Decider.RULE if fallback else Decider.MODEL
+        tier, by = RULES.get(kind, ROUTINE), Decider.RULE
     if tier not in known:
         raise UnknownTier(tier, known)
     said = explicit_priority if explicit_priority is not None else declared_priority
-    priority = said if said is not None else default_priority(kind, tier)
-    return Plan(tier, known[tier], priority, by, fallback)
+    priority = said if said is not None else default_priority(kind)
+    return Plan(tier, known[tier], priority, by)
 
 
-def default_priority(kind: str, tier: str) -> int:
+def default_priority(kind: str) -> int:
     """Return the priority of a job whose kind has declared none."""
-    return Priority.BACKGROUND if kind in HOUSEKEEPING else PRIORITIES.get(tier, Priority.INTERACTIVE)
+    return PRIORITIES.get(kind, Priority.DEFAULT)
 
 
-def advice(router: Router, kind: str, known: Iterable[str]) -> tuple[str, str]:
-    """Ask the router; return the tier and "", or routine and why its answer is of no use."""
+def is_open(kind: str, explicit_tier: str | None, declared_tier: str | None) -> bool:
+    """Tell whether a router may be asked: nobody has said a tier, neither job nor kind nor the table."""
+    return explicit_tier is None and not declared_tier and kind not in RULES
+
+
+def ask(router: Router, kind: str, payload: Any) -> Advice:
+    """Ask a router about one job; whatever it does, the job can be enqueued."""
     try:
-        answer = router(kind)
-    except Exception as error:  # noqa: BLE001 - a model that fails must not keep a job from being enqueued
-        return ROUTINE, f"the router raised {type(error).__name__}"
+        answer = router(kind, payload)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a model that fails must keep no job out
+        return Advice(None, f"the router raised {type(error).__name__}")
     if answer is None:
-        return ROUTINE, "the router knew no tier"
+        return Advice(None, "the router knew no tier")
     if not isinstance(answer, str):
-        return ROUTINE, f"the router said no tier but a value of type {type(answer).__name__}"
-    if answer not in known:
-        return ROUTINE, f"the router said {answer[:40]!r}, which is no tier"
-    return str(answer), ""
+        return Advice(None, f"the router said no tier but a value of type {type(answer).__name__}")
+    return Advice(str.__str__(answer))
+
+
+def no_tier(answer: str) -> str:
+    """Say that what a router named is no tier."""
+    return f"the router said {answer[:40]!r}, which is no tier"
 
 
 TIER_KEYS: Final = tuple(field.name for field in fields(Tier) if field.name != "name")

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ipc.endings import Fail, Retry, Skip
-    from supervisor.api import App, Context, Job, Landing, Lane, Rows
+    from supervisor.api import App, Lane
     from supervisor.client import Client
+    from supervisor.halves import Context, Job, Landing, Rows
     from supervisor.secrets import Authority
     from supervisor.secrets.minter import signing_authority
 
@@ -33,13 +34,13 @@ _HOMES = {
     "App": "supervisor.api",
     "Authority": "supervisor.secrets",
     "Client": "supervisor.client",
-    "Context": "supervisor.api",
+    "Context": "supervisor.halves",
     "Fail": "ipc.endings",
-    "Job": "supervisor.api",
-    "Landing": "supervisor.api",
+    "Job": "supervisor.halves",
+    "Landing": "supervisor.halves",
     "Lane": "supervisor.api",
     "Retry": "ipc.endings",
-    "Rows": "supervisor.api",
+    "Rows": "supervisor.halves",
     "Skip": "ipc.endings",
     "signing_authority": "supervisor.secrets.minter",
 }

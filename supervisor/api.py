@@ -1,12 +1,12 @@
-"""What an application declares: lanes, landers, handlers, reads, migrations.
+"""What an application declares: lanes, landers, handlers, reads, migrations, and who routes its jobs.
 
 Imported by the supervisor and by every child, so this file imports no store and
 no screen. An `App` is a plain list of declarations; nothing runs here.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Generic, TypedDict, TypeVar, Unpack, overload
 
 from policies.options import Options, options_from
 from supervisor.checks import (
@@ -16,92 +16,11 @@ from supervisor.checks import (
     check_takes,
     checked_options,
 )
+from supervisor.halves import Context, Job, Landing, Rows
 
 Row = TypeVar("Row")
-Row_co = TypeVar("Row_co", covariant=True)
 In = TypeVar("In")
-In_co = TypeVar("In_co", covariant=True)
-Kept = TypeVar("Kept")
-
-
-class Job(Protocol[In_co]):
-    """The job as both halves of a lane see it."""
-
-    @property
-    def id(self) -> int: ...
-    @property
-    def kind(self) -> str: ...
-    @property
-    def payload(self) -> In_co: ...
-    @property
-    def key(self) -> str | None: ...
-    @property
-    def attempt(self) -> int:
-        """The number of this attempt, from 1."""
-
-
-class Log(Protocol):
-    """`ctx.log`: one line into the job's log tail."""
-
-    def __call__(self, message: str, /) -> None: ...
-
-
-class Context(Protocol):
-    """What a compute half may ask for. It belongs to one thread (CONTRACTS K13)."""
-
-    @property
-    def resume(self) -> str | None:
-        """The last mark that landed, or None (always None in a `restart` lane)."""
-
-    @property
-    def log(self) -> Log: ...
-
-    def use(self, load: Callable[[], Kept]) -> Kept:
-        """Return what `load()`, a function of a module, made when this child first asked for it."""
-
-    def checkpoint(self, mark: str) -> None:
-        """Say that everything yielded so far is complete up to `mark` (at most 16 KiB of text)."""
-
-    def read(self, query: "Read", /, **args: Any) -> Any:
-        """Run a registered read in the supervisor and return its answer; it sees landed rows only."""
-
-    def progress(self, done: int, total: int | None = None) -> None:
-        """Say how far the work is; shown to people, moves no clock."""
-
-    def spend(self, micros: int) -> None:
-        """Add to what this attempt has cost, in millionths of the currency."""
-
-
-class Rows(Protocol[Row_co]):
-    """The rows of one batch, as a sequence of what the compute half yielded."""
-
-    tuples: list[tuple[Any, ...]]
-
-    def __len__(self) -> int: ...
-    def __iter__(self) -> Iterator[Row_co]: ...
-    def __getitem__(self, index: int, /) -> Row_co: ...
-
-
-class Landing(Protocol):
-    """The facade a lander writes through: inside the landing transaction, unable to commit it."""
-
-    def execute(self, sql: str, args: Sequence[Any] | Mapping[str, Any] = (), /) -> int:
-        """Run one statement and return how many rows it changed."""
-
-    def executemany(self, sql: str, rows: Iterable[Any], /) -> int:
-        """Run one statement for each row and return how many rows were changed."""
-
-    def query(self, sql: str, args: Sequence[Any] | Mapping[str, Any] = (), /) -> list[tuple[Any, ...]]:
-        """Return all rows of a SELECT."""
-
-    def enqueue(self, kind: str, payload: Any = None, /) -> int:
-        """Enqueue a job in this transaction and return its id."""
-
-
-class Queries(Protocol):
-    """What a read gets: a snapshot it cannot write to."""
-
-    def query(self, sql: str, args: Sequence[Any] | Mapping[str, Any] = (), /) -> list[tuple[Any, ...]]: ...
+Router = TypeVar("Router", bound=Callable[[str, Any], object])
 
 
 class LaneOptions(TypedDict, total=False):
@@ -210,13 +129,14 @@ class Migration:
 
 @dataclass(slots=True)
 class App:
-    """An application: what `supervisor run --app MODULE:ATTR` loads."""
+    """An application: what `supervisor run --app MODULE:ATTR` loads. `adviser` is its router, if any."""
 
     name: str
     lanes: dict[str, Lane[Any, Any]] = field(default_factory=dict)
     handlers: dict[str, Handler] = field(default_factory=dict)
     reads: dict[str, Read] = field(default_factory=dict)
     migrations: list[Migration] = field(default_factory=list)
+    adviser: Callable[[str, Any], object] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.replace("_", "").replace("-", "").isalnum():
@@ -292,6 +212,23 @@ class App:
             raise ValueError(f"read {name!r} is registered twice in app {self.name!r}")
         self.reads[name] = read = Read(name, fn)
         return read
+
+    def router(self, fn: Router, /) -> Router:
+        """Register `fn(kind, payload)`, which names the tier of a job, or None where it knows none.
+
+        It is asked by whoever enqueues with the application loaded, before anything is written, and only
+        about jobs whose tier neither they nor the kind nor the table of kinds says. If it raises, or
+        names no tier that there is, the job goes where it would without a router, and the answer
+        to the enqueue says so (`JobRef.warning`).
+
+        Raises:
+            ValueError: the application has a router already, or `fn` cannot be called so.
+        """
+        if self.adviser is not None:
+            raise ValueError(f"app {self.name!r} has a router already")
+        check_takes(fn, f"the router of app {self.name!r}", ("kind", "payload"))
+        self.adviser = fn
+        return fn
 
     def migration(self, number: int, sql: str, /) -> None:
         """Declare script `number` (1, 2, 3 ... without gaps); the supervisor runs each once, in order."""

@@ -16,6 +16,7 @@ from ipc.sources import folders_of, note
 from landing.enqueue import Register
 from policies.job import Mode
 from policies.options import Options, Spawn
+from policies.routing import Tier
 from supervisor import sensors
 from supervisor.api import App, Lane, Read
 from supervisor.complaints import (
@@ -115,10 +116,11 @@ class LoadedApp:
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """All that one supervisor runs: its applications in loading order, and their kinds by name."""
+    """All that one supervisor runs: its applications in loading order, their kinds and the tiers by name."""
 
     apps: tuple[LoadedApp, ...]
     kinds: Mapping[str, LoadedKind]
+    tiers: Mapping[str, Tier]
 
     @property
     def name(self) -> str:
@@ -207,12 +209,12 @@ def checked(apps: tuple[LoadedApp, ...], settings: Settings) -> Application:
             else:
                 kinds[kind] = loaded_kind(loaded, lane, lane.land, settings)
     complaints += unshielded(kinds)
-    complaints += unkept(kinds)
+    complaints += unkept(kinds, settings)
     complaints += unyielding(kinds)
     complaints += untiered({kind: one.options for kind, one in kinds.items()}, settings)
     if complaints:
         raise ApplicationRefused(complaints)
-    return Application(apps, kinds)
+    return Application(apps, kinds, settings.scheduling.tiers)
 
 
 def lanes_of(app: App) -> Iterator[tuple[str, Lane[Any, Any]]]:

@@ -32,6 +32,16 @@ OF_LANES: Final = frozenset(
     }
 )
 """Options that say nothing to a handler: it has no rows and no process of its own."""
+LIMITS_OF_PROCESSES: Final = (
+    "memory_limit",
+    "process_limit",
+    "cpu_limit",
+    "open_files_limit",
+    "file_size_limit",
+)
+"""Limits that nothing holds a thread to."""
+OF_PROCESSES: Final = (*LIMITS_OF_PROCESSES, "env", "nice", "jobs_per_child", "spawn")
+"""Options that say nothing to a thread. So do `shield` and `network`, but who asks for them is refused."""
 HANDLER_OPTIONS: Final = ("payload", *(name for name in OPTION_NAMES if name not in OF_LANES))
 
 

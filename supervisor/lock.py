@@ -37,6 +37,10 @@ class SupervisorLock:
             wait(0.01)
         self.touch()
 
+    def fileno(self) -> int:
+        """Return its descriptor."""
+        return self._file.fileno()
+
     def touch(self) -> None:
         """Show life: the loop calls this, from one place."""
         os.utime(self._file.fileno())

@@ -14,8 +14,13 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, Final
 
+from supervisor.descriptors import Descriptors
+
 MAX_WAIT: Final = 1.0
 GAP: Final = 1.0
+CHECK_SECONDS: Final = 0.5
+"""So often a turn makes sure that its descriptors, and those of the run, are what they were."""
+
 READ: Final = selectors.EVENT_READ
 WRITE: Final = selectors.EVENT_WRITE
 
@@ -59,17 +64,21 @@ class Loop:
     """Waits in one place; see the module. Args: `monotonic` in seconds.
 
     Attributes:
+        descriptors: its own and those that it watches; whoever else holds some for a run notes them there.
         late: called first when a turn comes over a second later than it should.
     """
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self._selector = selectors.DefaultSelector()
+        self.descriptors = Descriptors()
         self._posted: deque[tuple[Callable[[Any], object], Any]] = deque()
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_read, False)
         os.set_blocking(self._wake_write, False)
-        self._alive = monotonic()
+        self.descriptors.note(self._selector.fileno(), "the loop's wait")
+        self.descriptors.note(self._wake_write, "the loop's bell")
+        self._alive = self._checked_at = monotonic()
         self._woken = False
         self._closing = threading.RLock()  # a signal's handler may post while this thread does
         self.late: Callable[[], object] = ignore
@@ -81,9 +90,11 @@ class Loop:
             self._selector.modify(fd, events, callback)
         except KeyError:
             self._selector.register(fd, events, callback)
+            self.descriptors.note(fd, "what the loop waits for")
 
     def unwatch(self, fd: int) -> None:
         """Stop watching `fd`; unwatched descriptors are ignored."""
+        self.descriptors.forget(fd)
         with suppress(KeyError):
             self._selector.unregister(fd)
 
@@ -98,16 +109,22 @@ class Loop:
     def turn(self, until: float) -> float:
         """Wait until something happens, `until` (monotonic) comes, or a second passes; run the callbacks.
 
+        Raises:
+            Severed: somebody has closed what it waits by, or another descriptor of the run.
+
         Returns:
             Seconds in which nobody ran, or 0.0: when a turn comes over a second later than it
             should, the machine slept or this process was stopped, and nothing says since when
             within the wait; all of it counts as lost (CONTRACTS K5).
         """
         wait = 0.0 if self._posted else min(MAX_WAIT, max(0.0, until - self._monotonic()))
-        ready = self._selector.select(wait)
-        passed = self._monotonic() - self._alive
+        ready = self._select(wait)
+        passed = (now := self._monotonic()) - self._alive
         if is_late := passed - wait > GAP:
             self.late()
+        if now >= self._checked_at + CHECK_SECONDS:
+            self._checked_at = now
+            self.descriptors.check()
         for key, events in ready:
             if key.fd in self._selector.get_map():
                 key.data(events)
@@ -147,9 +164,17 @@ class Loop:
             os.close(self._wake_read)
             os.close(self._wake_write)
 
+    def _select(self, wait: float) -> list[tuple[selectors.SelectorKey, int]]:
+        try:
+            return self._selector.select(wait)
+        except OSError:
+            self.descriptors.check()
+            raise
+
     def _wake(self) -> None:
-        with suppress(BlockingIOError):
-            os.write(self._wake_write, b"\0")
+        if self.descriptors.is_ours(self._wake_write):  # else it is found within a second
+            with suppress(BlockingIOError, BrokenPipeError):
+                os.write(self._wake_write, b"\0")
 
     def _drain_wakes(self, _events: int) -> None:
         with suppress(BlockingIOError):

@@ -7,13 +7,16 @@ import os
 import sys
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ipc.guardian import cgroup
 from ipc.guardian.orders import CGROUP, GROUP, GUARDIAN
 from ipc.guardian.shield import abi, described
 from ipc.oom import Witness
 from ipc.subreaper import adopting_orphans
+
+if TYPE_CHECKING:
+    from policies.readings import MemoryReading
 
 SANDBOX: Final = "/usr/bin/sandbox-exec"
 NO_SHIELD: Final = "this system has no Landlock (Linux 5.13 and newer), or it is switched off"
@@ -46,6 +49,15 @@ def shield() -> Shield:
     if not (version := abi()):
         return Shield("")
     return Shield(described(version), "" if version >= WHOLE else "the store can be truncated")
+
+
+def memory() -> "MemoryReading":
+    """Return how much memory there is; unknown where nobody can tell, or not in time."""
+    from ipc.tool import run  # noqa: PLC0415 - only who asks for it waits for this and the probes
+    from supervisor.probes.watch import MEMORY, look, native  # noqa: PLC0415 - as above
+    from supervisor.settings.place import environment  # noqa: PLC0415 - as above
+
+    return look({MEMORY: native(environment(), os.getuid(), run=run)[MEMORY]}).memory
 
 
 def kill_tier() -> tuple[str, str]:

@@ -1,5 +1,6 @@
 """Which tier a kind is of: what must be loaded for it, and which gates hold it back."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +19,20 @@ def kept_model(options: Options, settings: Settings) -> str:
 
 
 def routed(lane: "Lane[Any, Any]", options: Options, settings: Settings) -> Options:
-    """Give a kind the tier and the priority of the rules where nobody has said any (SPEC C110-C112)."""
-    said = {**settings.defaults, **lane.declared, **settings.kinds.get(lane.kind, {})}
-    if lane.kind not in RULES or options.tier not in {"", *settings.scheduling.tiers}:
+    """Give a kind the tier and the priority of the rules where decorator and settings say none."""
+    return ruled(
+        lane.kind, options, {**settings.defaults, **lane.declared, **settings.kinds.get(lane.kind, {})}
+    )
+
+
+def ruled(kind: str, options: Options, said: Mapping[str, Any]) -> Options:
+    """Give a kind the tier and the priority of the rules where nobody has `said` any (SPEC C110-C112)."""
+    if kind not in RULES:
         return options
-    windows = {name: tier.window for name, tier in settings.scheduling.tiers.items()}
     plan = route(
-        lane.kind, windows=windows, declared_tier=options.tier, declared_priority=said.get("priority")
+        kind,
+        windows={options.tier: 0},  # whether there is such a tier is asked elsewhere
+        declared_tier=options.tier,
+        declared_priority=said.get("priority"),
     )
     return replace(options, tier=plan.tier, priority=plan.priority)

@@ -31,3 +31,8 @@ CREATE TABLE laneway_holds (
 ALTER TABLE laneway_runs ADD COLUMN kinds TEXT;
 ALTER TABLE laneway_runs ADD COLUMN slots INTEGER;
 ALTER TABLE laneway_runs ADD COLUMN told TEXT;
+
+-- Of an attempt: the process that works, what had landed before it, when its last batch landed or it began.
+ALTER TABLE laneway_jobs ADD COLUMN pid INTEGER;
+ALTER TABLE laneway_jobs ADD COLUMN rows_before INTEGER;
+ALTER TABLE laneway_jobs ADD COLUMN landed_at INTEGER;

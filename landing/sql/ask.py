@@ -13,6 +13,8 @@ from policies.transitions import Move
 
 KINDS: Final = "SELECT kind, app, options FROM laneway_kinds ORDER BY kind"
 
+KIND_NAMES: Final = "SELECT kind FROM laneway_kinds"
+
 JOB: Final = """
 SELECT j.id, key, kind, tag, state, reason, priority, tier, num_ctx, payload, options, max_cost, created_at,
        waiting_since, started_at, finished_at, claims, failures, deferrals, run_id, lease_expires_at,
@@ -91,11 +93,15 @@ LAST_RUN: Final = "SELECT * FROM laneway_runs ORDER BY id DESC LIMIT 1"
 
 IN_FLIGHT_JOBS: Final = f"""
 SELECT j.id, j.kind, j.state, j.claims, j.landed_seq, j.landed_rows, j.done, j.total, j.started_at,
-       j.cancel_requested_at, j.options, k.options AS kind_options,
+       j.cancel_requested_at, j.options, k.options AS kind_options, j.pid, j.rows_before, j.landed_at,
        (SELECT a.landed_seq FROM laneway_attempts a
         WHERE a.job_id = j.id AND a.number = j.claims) AS landed_before
 FROM laneway_jobs j LEFT JOIN laneway_kinds k ON k.kind = j.kind
 WHERE j.state IN ({IN_FLIGHT}) ORDER BY j.id LIMIT 64"""
+"""Schema 4 and later."""
+
+IN_FLIGHT_BEFORE: Final = IN_FLIGHT_JOBS.replace(", j.pid, j.rows_before, j.landed_at", "")
+"""Until schema 3."""
 
 WAITING_GROUPS: Final = f"""{WITH_HEADS}
 SELECT kind, oldest, MAX(1, (

@@ -9,10 +9,14 @@ LAND: Final = f"""
 UPDATE laneway_jobs
 SET landed_seq = :seq, landed_rows = IIF(:afresh, 0, landed_rows) + :rows,
     discards = IIF(:rows > 0, 0, IIF(:owed, 1, discards)), mark = :mark, skip = :skip, digest = :digest,
-    done = COALESCE(:done, done), total = COALESCE(:total, total), spent = :spent, lease_expires_at = :lease
+    done = COALESCE(:done, done), total = COALESCE(:total, total), spent = :spent, lease_expires_at = :lease,
+    landed_at = :now
 WHERE id = :job AND fence = :fence AND landed_seq = :seq - 1 AND state IN ({sources(Move.COMPLETE)})
 RETURNING id"""
 """Rows that land are built on; a mark alone must not let the next attempt build on rows that are to go."""
+
+COUNT_ANEW: Final = "UPDATE laneway_jobs SET rows_before = 0 WHERE id = ?"
+"""What had landed before an attempt is gone: all rows that there are now are its own."""
 
 FINISH: Final = {
     move: f"""

@@ -5,8 +5,6 @@ from typing import Final
 
 OLD_COLUMNS: Final = "SELECT name FROM pragma_table_info('jobs')"
 
-FIRST: Final = "SELECT rowid, kind, payload FROM jobs ORDER BY rowid LIMIT 1"
-
 SEEN: Final = "SELECT value FROM laneway_meta WHERE name = ?"
 
 SEE: Final = """
@@ -16,13 +14,20 @@ ON CONFLICT (name) DO UPDATE SET value = :value"""
 ADD: Final = """
 INSERT INTO laneway_jobs (kind, state, reason, group_id, priority, tier, num_ctx, payload, identity,
                           exclusive, created_at, waiting_since, started_at, finished_at, claims, mark,
-                          watch, wake_at)
+                          watch, watch_key, wake_at)
 VALUES (:kind, :state, :reason, :group, :priority, :tier, :num_ctx, :payload, :identity, :exclusive,
-        :created_at, :created_at, :started_at, :finished_at, :attempts, :checkpoint, :watch, :wake_at)
+        :created_at, :created_at, :started_at, :finished_at, :attempts, :checkpoint, :watch, :watch_key,
+        :wake_at)
 RETURNING id"""
+
+
+def first(there: Collection[str]) -> str:
+    """Return the statement for what never changes in the first row: two queues may well begin alike."""
+    created = "created_at" if "created_at" in there else "NULL"
+    return f"SELECT rowid, kind, payload, {created} FROM jobs ORDER BY rowid LIMIT 1"
 
 
 def old_rows(wanted: Collection[str], there: Collection[str]) -> str:
     """Return the statement for the rows behind one, with NULL for columns that the file does not have."""
     cells = ", ".join(name if name in there else f"NULL AS {name}" for name in wanted)
-    return f"SELECT rowid AS row, {cells} FROM jobs WHERE rowid > ? ORDER BY rowid"
+    return f"SELECT rowid AS row, {cells} FROM jobs WHERE rowid > ? ORDER BY rowid LIMIT ?"

@@ -37,7 +37,7 @@ RETURNING id"""
 SAME_EVER: Final = "SELECT id FROM laneway_jobs WHERE identity = ? ORDER BY id LIMIT 1"
 
 SAME_WAITING: Final = f"""
-SELECT id, payload, priority FROM laneway_jobs
+SELECT id, payload, priority, tier, num_ctx FROM laneway_jobs
 WHERE identity = ? AND state IN ({NOT_BEGUN}) AND landed_seq = 0 AND mark IS NULL
 ORDER BY id LIMIT 1"""
 """What has begun is never the answer to a request for the whole (SPEC C75, C78)."""
@@ -69,6 +69,17 @@ Left to itself SQLite takes the index over all states here, and walks every queu
 
 HEADS: Final = f"""{WITH_HEADS}
 SELECT heads.*, (SELECT exclusive FROM laneway_jobs e WHERE e.id = heads.id) AS exclusive FROM heads"""
+
+STRANGERS: Final = """
+SELECT j.id, g.kind, j.num_ctx
+FROM laneway_groups g
+CROSS JOIN laneway_jobs j INDEXED BY laneway_jobs_heads ON j.state = 'queued' AND j.group_id = g.id
+WHERE g.kind NOT IN (SELECT kind FROM laneway_kinds) AND g.kind NOT IN (SELECT kind FROM laneway_holds)
+LIMIT :most"""
+"""Queued jobs of kinds that nobody has declared; one that is held waits for who holds it.
+
+The join is CROSS so that SQLite goes through the groups, which are few, and not through what is queued.
+"""
 
 GROUPS_IN_FLIGHT: Final = f"""
 SELECT id, kind, tier, num_ctx, exclusive FROM laneway_jobs WHERE state IN ({IN_FLIGHT}) ORDER BY id"""
@@ -119,7 +130,8 @@ WHERE state IN ({sources(Move.WAKE)}) AND id IN (
 A tier that a gate blocks thus keeps none of another waiting. Keys are noted as they are left.
 """
 
-FORGET_FREED: Final = "DELETE FROM laneway_freed"
+FORGET_FREED: Final = "DELETE FROM laneway_freed WHERE key IS NOT NULL"
+"""Without a condition SQLite would write a page even where nothing is noted; an idle run would never rest."""
 
 DOUBT_EXCLUSIVE: Final = """
 INSERT INTO laneway_freed
@@ -132,7 +144,7 @@ UPDATE laneway_jobs
 SET state = {to(Move.CLAIM)}, fence = :fence, run_id = :run, lease_expires_at = :lease,
     claims = 1 + MAX({whole("claims")}, COALESCE((
       SELECT MAX(a.number) FROM laneway_attempts a WHERE a.job_id = :job), 0)),
-    started_at = NULL, reason = NULL
+    started_at = NULL, rows_before = landed_rows, reason = NULL, num_ctx = :window
 WHERE id = :job AND state IN ({sources(Move.CLAIM)})
 RETURNING id, kind, payload, key, claims, failures, landed_seq, landed_rows, discards, mark, skip, digest,
           awake, options, tier, num_ctx, priority"""
@@ -152,7 +164,7 @@ VALUES (:job, :number, :run, :pid, :fence, :now, :landed_seq)
 RETURNING id"""
 
 START: Final = f"""
-UPDATE laneway_jobs SET state = {to(Move.START)}, started_at = :now
+UPDATE laneway_jobs SET state = {to(Move.START)}, started_at = :now, landed_at = :now, pid = :pid
 WHERE id = :job AND fence = :fence AND state IN ({sources(Move.START)})
 RETURNING id"""
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from landing.sql.words import IN_FLIGHT, sources
+from landing.sql.words import IN_FLIGHT, sources, to
 from policies.transitions import Move
 
 ADD_RUN: Final = """
@@ -36,9 +36,13 @@ SHIFT_WAITS: Final = f"""
 UPDATE laneway_jobs INDEXED BY laneway_jobs_wakes
 SET wake_at = MAX(0, wake_at + :by), watch_key = :now
 WHERE wake_at BETWEEN 0 AND :never AND watch IN ('backoff', 'deferred') AND state IN ({sources(Move.WAKE)})
+  AND COALESCE(CAST(watch_key AS INTEGER) NOT BETWEEN :since AND :now, TRUE)
   AND NOT EXISTS (SELECT 1 FROM laneway_receipts r
                   WHERE r.job_id = laneway_jobs.id AND r.finished_at BETWEEN :since AND :now)"""
-"""Waits that began since the clock was set are right already; the others are counted from now."""
+"""Waits that began since the clock was set are right already; the others are counted from now.
+
+A wait that began without an attempt has in its watch_key when that was.
+"""
 
 SHIFT_KEPT: Final = f"""
 UPDATE laneway_jobs INDEXED BY laneway_jobs_watches
@@ -61,3 +65,21 @@ FROM (
     AND j.state IN ({sources(Move.WAKE)})) late
 WHERE id = late.job AND late.since > :now AND late.since <= :never"""
 """Waits that are counted from a time to come: from their last receipt, or since somebody moved them."""
+
+CLAMP_KEPT: Final = f"""
+UPDATE laneway_jobs
+SET watch_key = :now + MAX(0, CAST(watch_key AS INTEGER) - late.since)
+FROM (
+  SELECT j.id AS job, (SELECT r.finished_at FROM laneway_receipts r
+                       WHERE r.job_id = j.id ORDER BY r.attempt_id DESC LIMIT 1) AS since
+  FROM laneway_jobs j INDEXED BY laneway_jobs_watches
+  WHERE j.watch = 'held' AND CAST(j.watch_key AS INTEGER) BETWEEN :now + 1 AND :never
+    AND j.state IN ({sources(Move.WAKE)})) late
+WHERE id = late.job AND late.since > :now AND late.since <= :never"""
+"""The same for what is left of a backoff while its job is held."""
+
+LOOK_AGAIN: Final = f"""
+UPDATE laneway_jobs INDEXED BY laneway_jobs_wakes
+SET wake_at = :now
+WHERE wake_at > :now AND wake_at <= :never AND state IN ({to(Move.DEFER)})"""
+"""Rows that wait for room are due where a run begins: nobody has looked what is in memory since."""

@@ -112,9 +112,9 @@ class Conversation:
         attempt.started = True
         claimed = attempt.claimed
         self._world.report(events.JobStarted(claimed.job, claimed.kind, claimed.number))
-        self._lander.submit(
-            Start(claimed.job, claimed.fence), lambda reply: self._start_answered(attempt, reply)
-        )
+        pid = None if attempt.loaded.profile.thread else attempt.worker.child.pid
+        start = Start(claimed.job, claimed.fence, pid)
+        self._lander.submit(start, lambda reply: self._start_answered(attempt, reply))
 
     def _start_answered(self, attempt: Attempt, reply: Any) -> None:
         if isinstance(reply, Raised):

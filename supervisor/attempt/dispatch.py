@@ -8,14 +8,13 @@ Nothing here waits. Landings and receipts go to the lander's inbox and come back
 the loop thread; kills go up the pool's ladder and never wait for the store.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from typing import Any, Final
 
 from ipc.errors import ProtocolError
 from ipc.messages import FRAME_LIMIT, Ack, ResumePoint, Run, Stop, Up
 from ipc.oom import Witness, evidence
 from landing.batches import LanderRaised
-from landing.cancel import FindCancels
 from landing.claim import Claimed
 from landing.finish import Finish, Finished
 from landing.lander import Lander, Raised
@@ -251,14 +250,8 @@ class Dispatch:
         if self._stop_at is not None:
             yield self._stop_at
 
-    def find_cancels(self) -> None:
-        """Ask which attempts were cancelled from outside, and end them."""
-        if self._attempts:
-            self._lander.submit(FindCancels(self._world.run), self._cancelled)
-
-    def _cancelled(self, pairs: Any) -> None:
-        if isinstance(pairs, Raised):
-            return
+    def cancelled(self, pairs: Set[tuple[int, int]]) -> None:
+        """End the attempts (job id, attempt number) that were cancelled from outside."""
         for attempt in list(self._attempts.values()):
             if (attempt.claimed.job, attempt.claimed.number) in pairs and not attempt.settled:
                 self._talk.lost(attempt)

@@ -112,7 +112,7 @@ def exit_facts(ended: Exit | None) -> Mapping[str, Any] | None:
 def world_facts(attempt: Attempt) -> Mapping[str, Any]:
     """Return what was on: how the child came about, how surely it could be ended, what it was kept from."""
     child, profile = attempt.worker.child, attempt.loaded.profile
-    limits = {name: getattr(attempt.options, name) for name in LIMITS}
+    limits = {} if profile.thread else {name: getattr(attempt.options, name) for name in LIMITS}
     return {
         "spawn": child.spawn,
         "kill": child.tier,
@@ -175,4 +175,20 @@ def ended_event(attempt: Attempt, finish: Finish, *, cancelled: bool) -> events.
         kill=report.kill,
         rows=attempt.rows,
         wake_at=verdict.wake_at,
+    )
+
+
+def ended_unseen(job: int, kind: str, number: int, outcome: Outcome, reason: str) -> events.AttemptEnded:
+    """Return the same of an attempt that no child ever saw: it was cancelled before, or was of no use."""
+    return events.AttemptEnded(
+        job=job,
+        kind=kind,
+        attempt=number,
+        outcome=outcome,
+        state=outcome,
+        reason=reason,
+        error=reason if outcome is Outcome.FAILED else "",
+        kill=None,
+        rows=0,
+        wake_at=None,
     )

@@ -13,7 +13,7 @@ from supervisor.api import Lane
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """See `supervisor.api.Job`."""
+    """See `supervisor.halves.Job`."""
 
     id: int
     kind: str

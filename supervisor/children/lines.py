@@ -36,6 +36,7 @@ class Lines:
 
     def open(self, worker: Worker) -> None:
         """Listen to a child."""
+        self._loop.descriptors.note(worker.child.stack_fd, "where a child leaves its stacks")
         self._watch_channel(worker)
         self._loop.watch(worker.child.log.fileno(), READ, lambda _events: self._log(worker))
 
@@ -73,6 +74,7 @@ class Lines:
 
     def close(self, worker: Worker) -> None:
         """Listen to a child no more; its descriptors are its own to close."""
+        self._loop.descriptors.forget(worker.child.stack_fd)
         for fd in (worker.child.channel.fileno(), worker.child.log.fileno()):
             self._loop.unwatch(fd)
 

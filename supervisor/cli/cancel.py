@@ -57,7 +57,7 @@ def settle(client: Client, states: dict[int, str]) -> None:
 
 
 def verified(job: int, state: str, attempts: Sequence[Mapping[str, Any]], *, ran: bool) -> str:
-    """Say what is known now; `ran` says that a supervisor had a process for it."""
+    """Say what is known now; `ran` says that a supervisor held it."""
     if state == CANCELLING:
         look = hints.command(f"show {job}")
         return f"cancelling: its batches are refused, its process has not ended yet ({look})"
@@ -68,4 +68,6 @@ def verified(job: int, state: str, attempts: Sequence[Mapping[str, Any]], *, ran
         return f"{state}; {'its supervisor had died' if orphan else 'it was not running'}"
     if left := survivors(attempts[-1]["kill"]):
         return f"{state}, but not all could be killed; survivors: {left}"
+    if attempts[-1]["started_at"] is None:  # its model was still loading, or its child starting
+        return f"{state}; it had not started{' again' if len(attempts) > 1 else ''}"
     return f"{state}, its process is gone"

@@ -12,6 +12,7 @@ from supervisor import machine
 from supervisor.application import BUILT_IN, Application, load_application
 from supervisor.cli.codes import USAGE
 from supervisor.cli.output import complain, hint, plain, print_json
+from supervisor.complaints import never_runs, without_effect
 from supervisor.errors import ApplicationRefused, SettingsRefused
 from supervisor.settings.values import Flags, Settings, load_settings
 from supervisor.told.names import hidden, strangers
@@ -26,8 +27,11 @@ def check_command(*, home: str | None, app: str | None, as_json: bool) -> int:
     application = checked_application(settings, complaints) if settings is not None else None
     complaints += strangers()
     warnings = list(hidden(users_folders(settings))) if settings is not None else []
-    warnings += twice(application) if application is not None else []
-    own = worlds(application) if application is not None else {}
+    own: dict[str, list[str]] = {}
+    if settings is not None and application is not None:
+        complaints += never_runs(application.kinds, settings, machine.memory)
+        warnings += [*twice(application), *without_effect(application.kinds, settings)]
+        own = worlds(application)
     if as_json:
         print_json({"ok": not complaints, "complaints": complaints, "warnings": warnings, "worlds": own})
     else:
@@ -40,6 +44,18 @@ def check_command(*, home: str | None, app: str | None, as_json: bool) -> int:
             for kind, words in own.items():
                 print(f"  {plain(kind)}: {', '.join(words)}")
     return USAGE if complaints else 0
+
+
+def refuse_vain(application: Application, settings: Settings) -> None:
+    """Warn of what has no effect, for a run that is about to begin.
+
+    Raises:
+        ApplicationRefused: some of it could never run here.
+    """
+    if complaints := list(never_runs(application.kinds, settings, machine.memory)):
+        raise ApplicationRefused(complaints)
+    for line in without_effect(application.kinds, settings):
+        hint(line)
 
 
 def checked_settings(flags: Flags, complaints: list[str]) -> Settings | None:
@@ -86,9 +102,14 @@ def ok_line(settings: Settings, application: Application) -> str:
 
 
 def worlds(application: Application) -> dict[str, list[str]]:
-    """Return what was asked for, by kind, for the children of those that have a world of their own."""
+    """Return what was asked for, by kind, for the children of those that have a world of their own.
+
+    A thread has none.
+    """
     found = {}
     for kind, loaded in sorted(application.kinds.items()):
+        if loaded.profile.thread:
+            continue
         born_with = set(own_world(loaded.lane.options)) if BUILT_IN in loaded.profile.specs else set()
         if words := [one for one in own_world(loaded.options) if one not in born_with]:
             found[kind] = words

@@ -172,7 +172,10 @@ def lanes(**asked: Any) -> int:
 @click.argument("payload", default="{}", metavar="[JSON]")
 @common(app=True)
 def deskcheck(**asked: Any) -> int:
-    """Run one job as a process and on a thread, in scratch stores, and compare the rows that landed."""
+    """Run one job as a process and on a thread, in scratch stores, and compare the rows that landed.
+
+    It starts at once: no gate is asked (power, presence, quiet hours, memory), no model of a tier is loaded.
+    """
     refuse_strangers()
     from supervisor.cli.deskcheck import deskcheck_command
 

@@ -3,6 +3,8 @@
 scratch store, a process  --+
                             +--> tables, state and result side by side --> identical | what differs
 scratch store, a thread   --+
+
+It asks no gate and loads no model: somebody sits there and waits for it, and for nothing else.
 """
 
 from collections import Counter
@@ -14,8 +16,10 @@ from typing import Any, Final
 
 from landing.snapshot import snapshot
 from landing.tables import contents
+from policies.gates.vocabulary import Limits
 from policies.job import Mode, State
 from policies.payload import payload_from
+from policies.routing import Tier
 from supervisor.application import load_application
 from supervisor.cli.codes import FAILED, INTERRUPTED
 from supervisor.cli.output import one_line, print_json, short
@@ -34,6 +38,8 @@ SHOWN: Final = 5
 WIDEST: Final = 200
 ALONE: Final = {"gates": (), "tier": "", "unique": None, "max_attempts": 1}
 """Nothing is waited for, and a failure is not tried again."""
+NO_GATES: Final = Limits(presence=0.0, power=False)
+"""Nor does a low battery hold it up, below which nothing else starts."""
 
 Tables = dict[str, Counter[tuple[Any, ...]]]
 
@@ -80,9 +86,11 @@ def check_kind(kind: str, settings: Settings) -> None:
 def outcome(settings: Settings, folder: Path, kind: str, payload: Any, mode: Mode) -> Outcome:
     """Run one job of `kind` in `mode`, in a store of its own below `folder`."""
     own = {**settings.kinds.get(kind, {}), **ALONE}
+    tiers = {name: Tier(name) for name in settings.scheduling.tiers}
     scratch = replace(
         settings,
         home=folder / mode,
+        scheduling=replace(settings.scheduling, limits=NO_GATES, tiers=tiers),
         max_workers=1,
         kinds={**settings.kinds, kind: own},
         modes={kind: mode},

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -9,7 +10,7 @@ from landing.enqueue import COALESCED, EXISTING, UnknownKind
 from policies.payload import PAYLOAD_LIMIT, PayloadRefused, payload_from, payload_text
 from supervisor.application import Application, load_application
 from supervisor.cli import hints
-from supervisor.cli.output import hint, print_json
+from supervisor.cli.output import hint, print_json, warn
 from supervisor.client import Client, JobRef
 from supervisor.errors import Refused
 from supervisor.lock import is_live
@@ -41,10 +42,13 @@ def enqueue_command(
         raise Refused(["a payload and --lines exclude each other"])
     payloads = [one_payload(payload)] if lines is None else list(payload_lines(lines))
     given = {name: value for name, value in options.items() if value is not None}
-    jobs = enqueue(settings, kind, payloads, given, register=app is not None)
+    with redirect_stdout(sys.stderr):  # an application's router may print
+        jobs = enqueue(settings, kind, payloads, given, register=app is not None)
     if not jobs:
         raise Refused([f"--lines {lines} holds no payload, 0 queued; write one JSON value a line"])
     report(jobs, as_json=as_json, single=lines is None)
+    for warning in dict.fromkeys(job.warning for job in jobs if job.warning):
+        warn(f"{warning}; the rules decided instead")
     if any(job.outcome != EXISTING for job in jobs) and not is_live(settings.home):
         hint(f"queued; no supervisor runs here, start one: {hints.run([kind])}")
     return 0

@@ -1,4 +1,8 @@
-"""`supervisor hold` and `unhold`: jobs, or a whole kind, wait until somebody says otherwise."""
+"""`supervisor hold` and `unhold`: jobs, or a whole kind, wait until somebody says otherwise.
+
+As JSON both print a list, as every command that changes jobs does: of jobs {id, state, held, changed}, of a
+kind one {kind, held, changed, running}, where `running` are the jobs that run on.
+"""
 
 import shlex
 from collections.abc import Iterator, Sequence
@@ -6,6 +10,7 @@ from typing import Any, Final
 
 from landing import views
 from landing.errors import StoreError
+from landing.hold import Changed
 from landing.snapshot import snapshot
 from policies.job import State
 from policies.transitions import TRANSITIONS, Move
@@ -53,9 +58,7 @@ def held(client: Client, ids: Sequence[int]) -> Iterator[Answer | StoreError]:
         if isinstance(one, StoreError):
             yield one
         else:
-            yield Answer(
-                {"id": one.id, "state": one.state}, f"#{one.id} held{'' if one.changed else ' already'}"
-            )
+            yield Answer(job_facts(one, held=True), f"#{one.id} held{'' if one.changed else ' already'}")
 
 
 def let_go(client: Client, ids: Sequence[int], *, named: bool) -> Iterator[Answer | StoreError]:
@@ -65,16 +68,20 @@ def let_go(client: Client, ids: Sequence[int], *, named: bool) -> Iterator[Answe
             yield one
         elif one.changed or named:
             how = "" if one.changed else "; it was not held"
-            yield Answer({"id": one.id, "state": one.state}, f"#{one.id} {one.state}{how}")
+            yield Answer(job_facts(one, held=False), f"#{one.id} {one.state}{how}")
+
+
+def job_facts(one: Changed, *, held: bool) -> dict[str, Any]:
+    """Return what became of a job as JSON."""
+    return {"id": one.id, "state": one.state, "held": held, "changed": one.changed}
 
 
 def hold_kind(client: Client, kind: str, why: str, *, as_json: bool) -> int:
     """Hold a kind, and say what of it runs on."""
     is_new = client.hold_kind(kind, why)
-    with snapshot(client.home) as db:
-        running = [row["id"] for row in views.in_flight(db) if row["kind"] == kind]
+    running = in_flight(client, kind)
     if as_json:
-        print_json({"kind": kind, "held": True, "changed": is_new, "running": running})
+        print_json([{"kind": kind, "held": True, "changed": is_new, "running": running}])
         return 0
     names = " ".join(f"#{job}" for job in running)
     on = f"; {names} {'runs' if len(running) == 1 else 'run'} on" if running else ""
@@ -82,11 +89,18 @@ def hold_kind(client: Client, kind: str, why: str, *, as_json: bool) -> int:
     return 0
 
 
+def in_flight(client: Client, kind: str) -> list[int]:
+    """Return the ids of a kind's jobs in flight, at most 64."""
+    with snapshot(client.home) as db:
+        return [row["id"] for row in views.in_flight(db) if row["kind"] == kind]
+
+
 def unhold_kind(client: Client, kind: str, *, as_json: bool) -> int:
     """Let a kind go, and say which of its jobs are held themselves."""
     was_held = client.unhold_kind(kind)
     if as_json:
-        print_json({"kind": kind, "held": False, "changed": was_held})
+        running = in_flight(client, kind)
+        print_json([{"kind": kind, "held": False, "changed": was_held, "running": running}])
     else:
         print_line(f"kind {one_line(kind)} {'let go' if was_held else 'was not held'}")
     pending = client.jobs(state=State.PENDING, kind=kind, limit=LISTED)

@@ -37,7 +37,7 @@ def import_command(*, home: str | None, app: str | None, as_json: bool, file: st
         print_json({"counts": dict(found.counts), "degraded": [asdict(one) for one in found.degraded]})
         return 0
     print("\n".join(summary(file, found)))
-    for line in complaints(found):
+    for line in (*complaints(found), *strangers(found)):
         hint(line)
     return 0
 
@@ -54,6 +54,13 @@ def summary(file: str, found: Imported) -> Iterator[str]:
         return
     yield f"{count(sum(found.counts.values()), 'row')} of {one_line(file)}"
     yield from (f"  {number:,} {WORDS.get(what, what)}" for what, number in found.counts.items())
+
+
+def strangers(found: Imported) -> Iterator[str]:
+    """Yield which kinds nobody knows here, and what becomes of their jobs."""
+    if found.strangers:
+        names = ", ".join(found.strangers[:NAMED]) + (" and others" if found.strangers[NAMED:] else "")
+        yield f"no application has declared {names} here; a run without it fails them (handler_missing)"
 
 
 def complaints(found: Imported) -> Iterator[str]:

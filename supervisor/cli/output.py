@@ -24,6 +24,11 @@ def complain(line: str) -> None:
     print(f"error: {one_line(' '.join(line.split()))}", file=sys.stderr)
 
 
+def warn(line: str) -> None:
+    """Print what did not go as it should, though the thing asked for is done: one line on stderr."""
+    print(f"warning: {one_line(line)}", file=sys.stderr)
+
+
 def hint(line: str) -> None:
     """Print what to know or to do next: one line on stderr."""
     print(f"hint: {one_line(line)}", file=sys.stderr)

@@ -73,7 +73,7 @@ class Reporter:
         try:
             self._show_all()
             self._display.close()
-        except OSError:  # the reader of our output is gone; the run goes on without one
+        except (OSError, ValueError):  # the reader of our output, or the stream, is gone; the run goes on
             self._drop_all()
 
     def _show_all(self) -> None:

@@ -5,9 +5,9 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn, TextIO
+from typing import Any, Final, NamedTuple, NoReturn, TextIO
 
 from landing import views
 from landing.errors import StoreError
@@ -16,6 +16,7 @@ from policies.job import ENDED
 from supervisor import sensors
 from supervisor.application import Application, load_application
 from supervisor.cli.anew import STOPS, beginning, wait_for_change
+from supervisor.cli.check import refuse_vain
 from supervisor.cli.codes import FAILED, INTERRUPTED, STORE, USAGE
 from supervisor.cli.output import complain, page, plain, print_line, short
 from supervisor.cli.report import Display, JsonLines, Lines, Reporter
@@ -26,8 +27,11 @@ from supervisor.run.daemon import Served
 from supervisor.run.serve import serve
 from supervisor.settings.place import environment
 from supervisor.settings.values import Flags, Settings, load_settings
-from supervisor.told.reasons import closed_gates
+from supervisor.told.reasons import HANDLER_MISSING, closed_gates
 from supervisor.told.status import status
+
+UNSHOWN: Final = (OSError, ValueError)
+"""What printing raises where the stream is gone: its descriptor, or the object itself."""
 
 
 class Asked(NamedTuple):
@@ -52,6 +56,7 @@ def run_command(asked: Asked) -> int:
     began, application = sensors.now_micros(), None
     try:
         application = load_application(settings)
+        refuse_vain(application, settings)
         served, tally, left = supervise(application, settings, asked)
     except (ApplicationRefused, StoreError) as error:
         if begun is None or settings.app is None or not is_of_application(error, application):
@@ -90,12 +95,21 @@ def supervise(application: Application, settings: Settings, asked: Asked) -> tup
             leave_on_signals(code_of(served, failed=False))
         # Of a broken store there may be nothing left to read.
         tally, left = reporter.tally, 0 if served.ended == "broken" else unfinished(settings.home)
-        if isinstance(shown, JsonLines):
-            counts = {"done": tally.done, "failed": tally.failed, "failed_optional": tally.optional}
-            shown.print("RunEnded", {"ended": served.ended, "detail": served.detail, **counts, "left": left})
-        else:
-            print_line(last_line(served, tally, left))
+        broken = served.ended == "broken"
+        with suppress(*UNSHOWN if broken else ()):  # it may be the very descriptor that was lost
+            show_end(shown, served, tally, left)
+        if broken and served.stuck:  # nothing more may be done by what the run holds
+            end_with(served, failed=False)
     return served, tally, left
+
+
+def show_end(shown: Display, served: Served, tally: Tally, left: int) -> None:
+    """Show how a run ended and what it came to."""
+    if isinstance(shown, JsonLines):
+        counts = {"done": tally.done, "failed": tally.failed, "failed_optional": tally.optional}
+        shown.print("RunEnded", {"ended": served.ended, "detail": served.detail, **counts, "left": left})
+    else:
+        print_line(last_line(served, tally, left))
 
 
 @contextmanager
@@ -146,8 +160,9 @@ def leave_on_signals(code: int) -> None:
 
 def leave_now(code: int) -> NoReturn:
     """End the process without waiting for a thread that did not come back, nor for what it waits for."""
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(*UNSHOWN):
+            stream.flush()
     os._exit(code)
 
 
@@ -159,7 +174,8 @@ def last_line(served: Served, tally: Tally, left: int) -> str:
 def end_with(served: Served, *, failed: bool) -> int:
     """Return the exit code of a run, saying what is wrong if anything is."""
     if served.ended in {"broken", "app_start_failed", "app_changed"}:
-        complain(served.detail)
+        with suppress(*UNSHOWN):
+            complain(served.detail)
     code = code_of(served, failed=failed)
     return leave_now(code) if served.stuck else code
 
@@ -193,6 +209,8 @@ def print_rest(home: Path, application: Application) -> None:
 
 def why(group: Mapping[str, Any], application: Application, run: Mapping[str, Any]) -> str:
     """Say why jobs of a kind wait; the run that has just ended is ours."""
+    if group["reason"] == HANDLER_MISSING.reason:
+        return f"{HANDLER_MISSING.text}; run one that has it, or cancel them"
     if group["kind"] not in application.kinds:
         return f"kind not loaded: {plain(application.name)} has no such lane"
     if group["reason"] == "no_supervisor":

@@ -11,7 +11,7 @@ from supervisor.settings.place import find_home
 from supervisor.told.gates import gates_line, models_line
 from supervisor.told.plan import RESUME_MISMATCH
 from supervisor.told.status import status
-from supervisor.told.units import count, duration
+from supervisor.told.units import count, duration, human_size
 
 
 class Request(NamedTuple):
@@ -134,7 +134,8 @@ def running_row(job: dict[str, Any]) -> tuple[str, ...]:
     notes = [f"attempt {job['attempt']}"]
     notes += ["cancelling"] if job["state"] == "cancelling" else []
     notes += [f"yielding: {job['yielding']}"] if job["yielding"] else []
-    return f"#{job['id']}", job["kind"], progress(job), rate(job), batch(job), runs, ", ".join(notes)
+    place = (f"#{job['id']}", job["kind"], progress(job))
+    return *place, rate(job), batch(job), memory(job), runs, ", ".join(notes)
 
 
 def rate(job: dict[str, Any]) -> str:
@@ -145,11 +146,26 @@ def rate(job: dict[str, Any]) -> str:
 
 
 def batch(job: dict[str, Any]) -> str:
-    """Say how long the next batch has been awaited, and how long that may take: "batch 3 of 120 s"."""
+    """Say how long the next batch has been awaited, and how long that may take: "batch 3.2 of 120 s".
+
+    Toward a start_deadline, which another limit follows: "start 12 of 300 s".
+    """
     age, most = job["batch_s"], job["batch_limit_s"]
+    what = "start" if job["batch_limit"] == "start_deadline" else "batch"
     if age is None:
-        return f"batch limit {most:g} s" if most else "no batch limit"
-    return f"batch {age:.0f} of {most:g} s" if most else f"batch {duration(age)}, no limit"
+        return f"{what} limit {most:g} s" if most else "no batch limit"
+    seconds = f"{age:.1f}" if age < 9.95 else f"{age:.0f}"
+    if most:
+        return f"{what} {seconds} of {most:g} s"
+    return f"batch {duration(age) if age >= 9.95 else f'{seconds} s'}, no limit"
+
+
+def memory(job: dict[str, Any]) -> str:
+    """Say what its processes hold, and of how much they may: "2.3 GB of 6 GB"; "" where nobody can tell."""
+    if job["memory_mb"] is None:
+        return ""
+    most = f" of {human_size(job['memory_limit_mb'] * 1e6)}" if job["memory_limit_mb"] else ""
+    return human_size(job["memory_mb"] * 1e6) + most
 
 
 def progress(job: dict[str, Any]) -> str:

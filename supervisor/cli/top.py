@@ -36,7 +36,6 @@ class Sample(NamedTuple):
 
     at: float
     rows: int
-    batches: int
 
 
 class Samples:
@@ -44,39 +43,31 @@ class Samples:
 
     def __init__(self) -> None:
         self._seen: dict[tuple[int, int], deque[Sample]] = {}
-        self._landed: dict[tuple[int, int], float] = {}
 
     def add(self, running: list[dict[str, Any]], now: float) -> None:
-        """Take a look's jobs; give each the rate of the last seconds, and how long ago a batch was seen.
+        """Take a look's jobs; give each the rate of the last seconds.
 
         What was seen for too short a time keeps what status says of it.
         """
         seen = {(job["id"], job["attempt"]): job for job in running}
         self._seen = {attempt: found for attempt, found in self._seen.items() if attempt in seen}
-        self._landed = {attempt: at for attempt, at in self._landed.items() if attempt in seen}
         for attempt, job in seen.items():
-            self._note(attempt, Sample(now, job["rows"], job["batches"]))
+            self._note(attempt, Sample(now, job["rows"]))
             job.update(self._facts(attempt))
 
     def _note(self, attempt: tuple[int, int], new: Sample) -> None:
         found = self._seen.setdefault(attempt, deque())
         if found and (new.at - found[-1].at > FAR or new.rows < found[-1].rows):
             found.clear()
-            self._landed.pop(attempt, None)
-        if found and new.batches > found[-1].batches:
-            self._landed[attempt] = new.at
         found.append(new)
         while new.at - found[0].at > WINDOW:
             found.popleft()
 
     def _facts(self, attempt: tuple[int, int]) -> dict[str, Any]:
         first, last = self._seen[attempt][0], self._seen[attempt][-1]
-        facts: dict[str, Any] = {}
-        if (seconds := last.at - first.at) >= LEAST:
-            facts |= {"rate": (last.rows - first.rows) / seconds, "rate_s": seconds}
-        if attempt in self._landed:
-            facts["batch_s"] = last.at - self._landed[attempt]
-        return facts
+        if (seconds := last.at - first.at) < LEAST:
+            return {}
+        return {"rate": (last.rows - first.rows) / seconds, "rate_s": seconds}
 
 
 def top_command(*, home: str | None, as_json: bool) -> int:

@@ -6,14 +6,13 @@ from typing import Any, Final, Unpack
 
 from landing import views
 from landing.cancel import Cancel, Cancelled
-from landing.enqueue import Enqueue, Enqueued, Register, UnknownKind, UnknownTier
+from landing.enqueue import Enqueue, Enqueued, LearnTiers, Register, UnknownKind, UnknownTier
 from landing.errors import NoStore, StoreError
-from landing.importing import Import, Imported, opened
+from landing.importing import Imported
 from landing.prune import Prune
 from landing.retry import Retried, Retry
 from landing.skip import Skip, Skipped
 from landing.snapshot import snapshot
-from landing.transaction import Operation
 from policies.job import MICROS, State
 from policies.payload import payload_text
 from policies.retry import judge
@@ -21,16 +20,17 @@ from policies.routing import BUILT_IN
 from supervisor import sensors
 from supervisor.api import App
 from supervisor.application import Application
+from supervisor.client.advice import ordered, routers_of, warning
+from supervisor.client.bring import bring
 from supervisor.client.change import All, change, change_each, sole
 from supervisor.client.hold import Holds
 from supervisor.client.order import (
     EnqueueAll,
     EnqueueOptions,
     JobRef,
-    job_of,
     registers,
-    tiers_for,
     unknown_kind,
+    unknown_tier,
 )
 from supervisor.client.tidy import Tidied, tidy
 from supervisor.lock import is_live
@@ -49,9 +49,9 @@ class Client(Holds):
         home: the folder itself (`home/store.db`). Enqueueing makes the store, looking never does.
         app: an App, or a whole Application with its settings; its kinds are declared in the
             store by the next enqueue or retry. Without one, the store's own kinds and the built-in ones
-            are known.
-        tiers: those of the settings, each with the window that it loads, in tokens. A store learns of them
-            from each run; before the first one, from the job that names one.
+            are known, and no router is asked.
+        tiers: those of the settings, each with the window that it loads, in tokens; an Application has its
+            own. A store learns of them from each run; before the first one, from the next enqueue.
     """
 
     def __init__(
@@ -62,8 +62,10 @@ class Client(Holds):
     ) -> None:
         super().__init__(home)
         self._declare = tuple(registers(app))
+        self._routers = routers_of(app)
         self._own = frozenset(kind for register in self._declare for kind in register.kinds)
-        self._tiers = {tier.name: tier.window for tier in BUILT_IN.values()} if tiers is None else tiers
+        defined = app.tiers if isinstance(app, Application) else BUILT_IN
+        self._tiers = {name: tier.window for name, tier in defined.items()} if tiers is None else tiers
 
     # --- enqueue
 
@@ -89,23 +91,27 @@ class Client(Holds):
         self, kind: str, payloads: Iterable[Any], /, **options: Unpack[EnqueueOptions]
     ) -> list[JobRef]:
         """Queue one job for each payload, all in one transaction; see `enqueue`."""
-        jobs = tuple(job_of(kind, payload_text(payload), options) for payload in payloads)
-        if not jobs:
+        asked = list(ordered(self._routers.get(kind), kind, payloads, options))
+        if not asked:
             self._check_known(kind)
             return []
         try:
-            answers = self._order(jobs)
+            answers = self._order(tuple(job for job, _ in asked))
         except UnknownTier as error:
-            answers = self._order(jobs, tiers_for(error, self._tiers))
-        return [JobRef(answer.id, answer.outcome) for answer in answers]
+            raise unknown_tier(error, self._tiers) from None
+        return [
+            JobRef(answer.id, answer.outcome, warning(advice, answer))
+            for answer, (_, advice) in zip(answers, asked, strict=True)
+        ]
 
-    def _order(self, jobs: tuple[Enqueue, ...], *declare: Operation[None]) -> list[Enqueued]:
+    def _order(self, jobs: tuple[Enqueue, ...]) -> list[Enqueued]:
         """Insert jobs of one kind, and make the store where it is missing and the kind is known."""
+        tiers = LearnTiers(self._tiers)
         try:
-            return change(self.home, EnqueueAll((*declare, *self._declare), jobs))
+            return change(self.home, EnqueueAll((tiers, *self._declare), jobs))
         except (NoStore, UnknownKind):
             kinds = self._declarations(jobs[0].kind)
-            return change(self.home, EnqueueAll((*declare, *kinds), jobs), create_missing=True)
+            return change(self.home, EnqueueAll((tiers, *kinds), jobs), create_missing=True)
 
     def queued(self, kind: str, payload: Any = None, /) -> JobRef | None:
         """Return the newest of the last 1,000 queued jobs of this kind with an equal payload, None if none.
@@ -200,13 +206,10 @@ class Client(Holds):
         Raises:
             NoStore: there is no such file.
             NotAQueue: it holds no queue; no store is made for it.
-            StoreError: it cannot be read, or the store cannot be made or written; nothing was copied.
+            StoreError: it cannot be read, or the store cannot be made or written; what was copied before
+                that stays, and the next call goes on behind it.
         """
-        with opened(Path(path)):
-            pass
-        copying: All[Any] = All((*self._declare, Import(Path(path))))
-        found: Imported = change(self.home, copying, create_missing=True)[-1]
-        return found
+        return bring(self.home, Path(path), self._declare)
 
     def prune(
         self,

@@ -4,12 +4,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypedDict
 
-from landing.enqueue import Enqueue, Enqueued, KeyInUse, Register, RegisterTiers, UnknownKind, UnknownTier
+from landing.enqueue import Enqueue, Enqueued, KeyInUse, Register, UnknownKind, UnknownTier
 from landing.transaction import Operation, Transaction
 from policies.options import complaint_about
 from supervisor.api import App
 from supervisor.application import Application, discarding, lanes_of
 from supervisor.errors import OptionRefused
+from supervisor.tiers import ruled
 from supervisor.told.spelling import did_you_mean
 
 OWN_LIMITS: Final = ("batch_deadline", "start_deadline", "job_deadline", "memory_limit")
@@ -39,11 +40,13 @@ class JobRef:
     """A job in the store.
 
     `outcome` is `created`; `coalesced`, where the same waited already; `existing`, where the kind does the
-    same only once for ever, whatever has become of it.
+    same only once for ever, whatever has become of it. `warning` says why the application's router, which
+    was asked for its tier, did not decide it; "" where it did, or was not asked.
     """
 
     id: int
     outcome: str
+    warning: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,7 @@ def registers(app: App | Application | None) -> Iterator[Register]:
     if isinstance(app, Application):
         yield from app.declarations()
     elif app is not None:
-        limits = {kind: lane.options for kind, lane in lanes_of(app)}
+        limits = {kind: ruled(kind, lane.options, lane.declared) for kind, lane in lanes_of(app)}
         yield Register(app.name, limits, discarding(app))
 
 
@@ -104,15 +107,9 @@ def unknown_kind(kind: str, known: Iterable[str]) -> UnknownKind:
     return UnknownKind(kind, f'unknown kind "{kind}"{hint}; kinds here: {", ".join(known)}')
 
 
-def tiers_for(error: UnknownTier, windows: Mapping[str, int]) -> RegisterTiers:
-    """Return what defines a tier that the store does not know, from the `windows` of the settings.
-
-    Raises:
-        UnknownTier: the settings do not know it either.
-    """
-    if error.subject in windows:
-        return RegisterTiers(windows)
-    raise UnknownTier(error.subject, f"{error}{did_you_mean(error.subject, windows)}") from None
+def unknown_tier(error: UnknownTier, known: Iterable[str]) -> UnknownTier:
+    """Return the error with a guess at which of the `known` ones was meant."""
+    return UnknownTier(error.subject, f"{error}{did_you_mean(error.subject, known)}")
 
 
 def key_in_use(error: KeyInUse, jobs: Sequence[Enqueue]) -> KeyInUse:

@@ -16,11 +16,12 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from socket import SHUT_RD, socket
 from types import FrameType
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 from ipc.channel import Pipe
 from ipc.guardian import orders
 from ipc.keeper import Beside, Over, Started, Told
+from supervisor.loop import Loop
 from worker.host import Gone, Host
 from worker.registry import Lane, Loaded
 from worker.serve import ANY, serve
@@ -31,15 +32,13 @@ INPROC: Final = "inproc"
 """How it came about."""
 STACK_BYTES: Final = 64 << 10
 
-Post = Callable[[Callable[[Any], object], Any], None]
-
 
 class ThreadKeeper:
     """Keeps one thread (see `ipc.keeper.Keeper`, whose place it takes). Call from the loop thread.
 
     Args:
         lanes: the compute halves that it may run, by kind.
-        post: has a call run on the loop thread.
+        loop: the one of the thread that calls.
         tell: told what a guardian would tell.
         back: called when a thread that was left behind has ended after all.
 
@@ -52,12 +51,13 @@ class ThreadKeeper:
     def __init__(
         self,
         lanes: Mapping[str, Lane],
-        post: Post,
+        loop: Loop,
         tell: Callable[["ThreadKeeper", Told], None],
         back: Callable[["ThreadKeeper"], None],
     ) -> None:
         self._lanes = lanes
-        self._post = post
+        self._post = loop.post
+        self._descriptors = loop.descriptors
         self._tell = tell
         self._back = back
         self._clock: int | None = None
@@ -81,6 +81,8 @@ class ThreadKeeper:
         except OSError:
             close(own)
             raise
+        for fd in own:
+            self._descriptors.note(fd, "the wire of a job in this process")
         wire, channel, log, self._stack = own
         self._wire, self.free = socket(fileno=wire), False
         name = f"laneway-{'-'.join(sorted(self._lanes))[:40]}"
@@ -98,7 +100,12 @@ class ThreadKeeper:
             self._wire.shutdown(SHUT_RD)
 
     def dump(self) -> None:
-        """Note where the thread is now."""
+        """Note where the thread is now.
+
+        Raises:
+            Severed: what it would be noted in is not ours any more.
+        """
+        self._descriptors.check()
         frame = sys._current_frames().get(self._thread.ident or 0)  # noqa: SLF001 - as the docs offer it
         if frame is not None and not self._over:
             os.ftruncate(self._stack, 0)
@@ -123,7 +130,12 @@ class ThreadKeeper:
         """Do nothing: what a thread holds is the supervisor's."""
 
     def ask(self) -> None:
-        """Have it told that nothing runs beside the thread that anybody knows of."""
+        """Have it told that nothing runs beside the thread that anybody knows of.
+
+        Raises:
+            Severed: the job, which has just ended, or anybody else has closed what is the run's.
+        """
+        self._descriptors.check()
         self._say(Beside(0, 0))
 
     def let_go(self) -> None:
@@ -149,15 +161,17 @@ class ThreadKeeper:
         if hasattr(time, "pthread_getcpuclockid"):
             self._clock = time.pthread_getcpuclockid(threading.get_ident())
         try:
-            with suppress(Gone):
+            with suppress(Gone, OSError):  # an error of the wire: what the job raises is told by it
                 serve(Pipe(channel), Loaded(self._lanes), ANY, Host(leave, writer(log), nothing))
         finally:
-            close((channel, log))
+            self._descriptors.close(channel)
+            self._descriptors.close(log)
             self._post(self._ended, None)
 
     def _ended(self, _answer: object) -> None:
         """The thread is no more: tell it, or that one which was given up has come back."""
         self._clock = None
+        self._descriptors.check()
         if self.left_behind:
             self._back(self)
         else:
@@ -166,8 +180,8 @@ class ThreadKeeper:
             self._say(Over(0, 0, 0))
 
     def _let_go_of_ends(self) -> None:
-        self._wire.close()
-        close((self._stack,))
+        self._descriptors.close(self._wire.detach())
+        self._descriptors.close(self._stack)
 
     def _say(self, told: Told) -> None:
         """Tell it in the next turn, as a guardian would: never within the call that gave the order."""
@@ -195,7 +209,7 @@ def writer(log: int) -> Callable[[bytes], object]:
     return write
 
 
-def close(fds: list[int] | tuple[int, ...]) -> None:
+def close(fds: list[int]) -> None:
     """Close descriptors."""
     for fd in fds:
         os.close(fd)

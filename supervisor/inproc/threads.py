@@ -5,8 +5,8 @@ from math import inf
 from typing import TYPE_CHECKING, Final, Protocol
 
 from ipc.keeper import Told
-from supervisor.inproc.thread import Post, ThreadKeeper
-from supervisor.loop import GAP, MAX_WAIT
+from supervisor.inproc.thread import ThreadKeeper
+from supervisor.loop import GAP, MAX_WAIT, Loop
 
 if TYPE_CHECKING:
     from supervisor.application import LoadedKind, Profile
@@ -32,7 +32,7 @@ class Threads:
 
     Args:
         kinds: those that can run here; a thread runs the ones of its profile.
-        post: has a call run on the loop thread.
+        loop: they post to it, and note their descriptors there.
         tell: told what a guardian would tell.
         listener: told of those that misbehave.
         monotonic: seconds.
@@ -41,13 +41,13 @@ class Threads:
     def __init__(
         self,
         kinds: Mapping[str, "LoadedKind"],
-        post: Post,
+        loop: Loop,
         tell: Callable[[ThreadKeeper, Told], None],
         listener: Listener,
         monotonic: Callable[[], float],
     ) -> None:
         self._kinds = kinds
-        self._post = post
+        self._loop = loop
         self._tell = tell
         self._listener = listener
         self._monotonic = monotonic
@@ -61,7 +61,7 @@ class Threads:
         lanes: dict[str, Lane] = {
             kind: one.lane for kind, one in self._kinds.items() if one.profile == profile
         }
-        keeper = ThreadKeeper(lanes, self._post, self._tell, self._back)
+        keeper = ThreadKeeper(lanes, self._loop, self._tell, self._back)
         self._keepers.append(keeper)
         return keeper
 

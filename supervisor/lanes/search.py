@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from supervisor.api import Queries
+from supervisor.halves import Queries
 
 SNIPPET: Final = 160
 """Characters in a snippet, at most."""

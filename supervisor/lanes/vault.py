@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from supervisor import Fail
-from supervisor.api import App, Context, Job, Landing, Queries, Rows
+from supervisor.api import App
+from supervisor.halves import Context, Job, Landing, Queries, Rows
 from supervisor.lanes import schema
 from supervisor.lanes.chunks import cut
 from supervisor.lanes.folder import Document, Unreadable, find, load, printable

@@ -20,9 +20,9 @@ from ipc.keeper import Keeper
 from ipc.leftovers import MARKER
 from ipc.sources import Own, folders_of, note
 from landing.runs import CloseRun, Opened, StopAsked
-from policies.job import State
 from supervisor import events, sensors
 from supervisor.application import Application, Profile
+from supervisor.attempt.behind import called
 from supervisor.attempt.conversation import World
 from supervisor.attempt.dispatch import Dispatch
 from supervisor.children.command import Surroundings, command_for
@@ -33,6 +33,7 @@ from supervisor.inproc.threads import Threads
 from supervisor.loop import READ
 from supervisor.run.guardians import GUARDIANS
 from supervisor.run.lookout import Lookout
+from supervisor.run.opening import started
 from supervisor.run.parts import Parts
 from supervisor.run.scheduler import Scheduler
 from supervisor.run.seek import ignore
@@ -91,10 +92,10 @@ class Daemon:
         self._upkeep = Upkeep(world, application.kinds, parts.desk.lander)
         self._pool.listener = self._dispatch
         self._threads = self._pool.threads = Threads(
-            application.kinds, parts.loop.post, self._pool.heard_of, self._dispatch.behind, sensors.monotonic
+            application.kinds, parts.loop, self._pool.heard_of, self._dispatch.behind, sensors.monotonic
         )
         parts.loop.late = self._threads.look
-        self._lookout = Lookout(parts, world, self._pool, self._dispatch, self._seeker)
+        self._lookout = Lookout(parts, world, self._pool, self._scheduler)
         self._stops = 0
         self._signal = ""
         self._draining = False
@@ -119,6 +120,7 @@ class Daemon:
         try:
             ended = self._turn_until_ended(until_idle=until_idle)
         except BaseException:
+            self._parts.loop.descriptors.check()  # by what is not ours nobody can be ended
             self._seeker.stop()
             self._end_children(idle_only=False)
             raise
@@ -150,6 +152,12 @@ class Daemon:
             lost = self._parts.loop.turn(due)
 
     @property
+    def suspects(self) -> str:
+        """Name the jobs that run in this process, for whoever tells what became of it."""
+        names = [called(one.claimed) for one in self._dispatch if one.loaded.profile.thread]
+        return f", where {' and '.join(names)} ran" if names else ""
+
+    @property
     def stuck(self) -> bool:
         """Tell whether a thread that was left behind has not ended."""
         return self._threads.stuck
@@ -175,8 +183,7 @@ class Daemon:
 
     def _rang(self, _events: int) -> None:
         if self._parts.bell.drain():
-            self._seeker.look_again()
-            self._dispatch.find_cancels()
+            self._scheduler.look_again()
 
     def _due(self) -> Iterator[float]:
         yield self._lookout.due
@@ -196,6 +203,7 @@ class Daemon:
     def _ended(self, *, until_idle: bool) -> Served | None:
         """Say why the run is over, or None."""
         if (broken := self._parts.desk.broken) is not None:
+            self._parts.loop.descriptors.check()
             return Served("broken", broken.text)
         if self._draining:
             return self._drained()
@@ -220,6 +228,7 @@ class Daemon:
         return Served("interrupted" if self._stops > 1 else "stopped", self._signal)
 
     def _command(self, profile: Profile) -> Command:
+        self._parts.loop.descriptors.check()  # a child's new descriptors take the numbers that are free
         return command_for(profile, self._around)
 
     def _keepers(self, heard: Callable[[Keeper], None]) -> Keepers:
@@ -282,17 +291,3 @@ def own_sources(application: Application, settings: Settings) -> Own:
     """Return what this process has loaded, for children to be compared with."""
     specs = [loaded.spec for loaded in application.apps]
     return Own(note(folders_of(specs, str(settings.folder))))
-
-
-def started(application: Application, world: World, opened: Opened) -> events.RunStarted:
-    """Return what a run says first."""
-    return events.RunStarted(
-        run=opened.run,
-        pid=world.pid,
-        workers=world.slots,
-        app=application.name,
-        recovered=opened.orphans,
-        died=opened.dead,
-        failed=opened.now(State.FAILED),
-        cancelled=opened.now(State.CANCELLED),
-    )

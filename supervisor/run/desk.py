@@ -1,23 +1,28 @@
 """The store's threads as the loop sees them: questions to the lander, reads, and what others committed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from landing import views
-from landing.connect import open_reader, store_path, translated
+from landing.connect import STORE, TURNSTILE, open_reader, store_path, translated
 from landing.errors import StoreBroken, StoreError
-from landing.faults import Reach, unarmed
+from landing.faults import CHECKPOINT, COMMIT, Reach, unarmed
 from landing.lander import Clocks, Lander, Notice, Raised, notice_code
 from landing.reader import Reader
 from landing.snapshot import SCHEMA, same_store, store_identity, version
 from landing.transaction import Operation
 from supervisor import events, sensors
+from supervisor.descriptors import Identity, all_open, identity
 from supervisor.loop import Loop
 
 CLOSE_SECONDS: Final = 10.0
 HURRY_SECONDS: Final = 0.3
+WRITES: Final = frozenset({COMMIT, CHECKPOINT})
+"""The points at which the lander is about to write."""
+
+FILES: Final = (f"{STORE}-shm", STORE, f"{STORE}-wal", TURNSTILE)
 
 Reply = TypeVar("Reply")
 
@@ -41,16 +46,51 @@ class Desk:
         self._path = store_path(home)
         self._identity = store_identity(home)
         self._patience = CLOSE_SECONDS
+        self._held: Mapping[int, Identity] = {}
         self._outside = open_reader(store_path(home))
         self._seen = views.data_version(self._outside)
         self.reader = Reader(home, sensors.monotonic, loop.post)
+        others = all_open()
         self.lander = Lander(
             home,
             Clocks(sensors.now_micros, sensors.monotonic),
             loop.post,
-            lambda notice: loop.post(self._noticed, notice),
-            reach,
+            self._take_notice,
+            self._reach_whole,
         )
+        self._opened = all_open().items() - others.items()
+
+    def note_descriptors(self) -> None:
+        """Have those that the lander writes by watched over.
+
+        They are what was opened on the store's files while the lander began, and is open still: others in
+        this process may have opened the store for a moment. Its -shm is open once, for all.
+        """
+        shared, *files = (identity(self._path.with_name(name)) for name in FILES)
+        self._held = {
+            fd: one
+            for fd, one in all_open().items()
+            if one == shared or (one in files and (fd, one) in self._opened)
+        }
+        for fd in self._held:
+            self._loop.descriptors.note(fd, "the store")
+
+    def _forget_descriptors(self) -> None:
+        held, self._held = self._held, {}
+        for fd in held:
+            self._loop.descriptors.forget(fd)
+
+    def _take_notice(self, notice: Notice) -> None:
+        """Pass on what the lander says, in its thread; after its last word it closes the store itself."""
+        if notice.fatal and not self._loop.descriptors.lost():
+            self._forget_descriptors()
+        self._loop.post(self._noticed, notice)
+
+    def _reach_whole(self, point: str) -> None:
+        """Have the lander, in its thread, write nothing by a number that is somebody else's now."""
+        if point in WRITES and any(identity(fd) != one for fd, one in self._held.items()):
+            raise StoreBroken(str(self._path), self._loop.descriptors.lost())
+        self.reach(point)
 
     def ask(self, operation: Operation[Reply]) -> Reply:
         """Have one operation done before anything else happens: for the start and the end of a run.
@@ -122,6 +162,7 @@ class Desk:
 
         The lander is last: whoever closes the store last folds its WAL back, and readers cannot.
         """
+        self._forget_descriptors()
         self.reader.close(self._patience)
         self._outside.close()
         if not self.lander.close(self._patience):

@@ -5,7 +5,7 @@ probes --> readings --> Admission (a claim asks it)
 """
 
 from collections.abc import Callable, Iterable, Mapping, Set
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any, Final
 
@@ -14,11 +14,11 @@ from landing.enqueue import Enqueue
 from landing.lander import Lander
 from landing.runs import Tell
 from policies import watchdog
-from policies.admission import NO_TIER, Admission, depends_on, rule_of
+from policies.admission import Admission
 from policies.gates import vocabulary
 from policies.gates.quiet import is_within
 from policies.gates.union import should_yield, total_hold
-from policies.gates.vocabulary import Blocked, Gate, Rule
+from policies.gates.vocabulary import Blocked, Gate
 from policies.job import InFlight, Priority
 from policies.payload import payload_text
 from policies.priority import in_claim_order
@@ -47,7 +47,7 @@ class Gatekeeper:
 
     Attributes:
         listener: called when a gate may have opened.
-        promised: returns the bytes that running jobs were granted and do not hold yet.
+        promised: returns the bytes that claimed jobs were granted and do not hold yet.
         refused: by tier, why its model cannot be loaded for now.
         yielding: the jobs that were asked for their slot, each with the reason.
         models: returns how the books of models stand, None where there are none.
@@ -64,14 +64,15 @@ class Gatekeeper:
         post: Post,
     ) -> None:
         self._world = world
-        self._kinds = {name: loaded.options for name, loaded in kinds.items()}
+        options = {name: loaded.options for name, loaded in kinds.items()}
+        self._admission = Admission(kinds=options, tiers=scheduling.tiers, limits=scheduling.limits)
         self._scheduling = scheduling
         self._lander = lander
         self._watch = Watch(probes, post, self._news, scheduling.limits.presence or 1.0)
-        self._rules: dict[tuple[str, str], Rule] = {}
         self._alarms = watchdog.Watch()
+        self._guards = watchdog.KIND in kinds
         self._always = floor_needs(scheduling.limits)
-        if watchdog.KIND in kinds:
+        if self._guards:
             self._always |= {Gate.MEMORY.value}
         self._needed_at: dict[str, float] = {}
         self._dirty, self._looked_at = True, world.monotonic()
@@ -108,15 +109,12 @@ class Gatekeeper:
 
     def admission(self) -> Admission:
         """Return what a claim made now asks about each head."""
-        return Admission(
-            kinds=self._kinds,
-            tiers=self._scheduling.tiers,
-            limits=self._scheduling.limits,
+        return replace(
+            self._admission,
             readings=self.readings,
             minute=sensors.local_minute(),
             promised=self.promised(),
             refused=dict(self.refused),
-            rules=self._rules,
         )
 
     def total_hold(self) -> Blocked | None:
@@ -128,15 +126,13 @@ class Gatekeeper:
         admission, jobs = self.admission(), tuple(in_flight)
         world, found = admission.world(jobs, self._held), {}
         for job in jobs:
-            tier = self._scheduling.tiers.get(job.tier, NO_TIER)
-            if (why := should_yield(rule_of(job.kind, self._kinds[job.kind], tier), world)) is not None:
+            if (why := should_yield(self._admission.rule(job.kind, job.tier), world)) is not None:
                 found[job.job] = why
         return found
 
     def grant(self, job: InFlight) -> int:
         """Return the bytes that a job was let in for, 0 where nobody asked."""
-        tier = self._scheduling.tiers.get(job.tier, NO_TIER)
-        return rule_of(job.kind, self._kinds[job.kind], tier).memory
+        return self._admission.rule(job.kind, job.tier).memory
 
     def note(self, reply: ClaimReply, asked: Set[str]) -> None:
         """Keep what a claim held back of the kinds that it `asked` for, and say for whom that is new."""
@@ -162,7 +158,7 @@ class Gatekeeper:
     def _want(self, groups: Iterable[tuple[str, str]]) -> None:
         """Keep the readings fresh that something depends on: jobs that wait for a gate, or yield to one."""
         now = self._world.monotonic()
-        for name in depends_on((*groups, *self.yielders()), self._kinds, self._scheduling.tiers):
+        for name in self._admission.depends_on((*groups, *self.yielders())):
             self._needed_at[name] = now
         self._wanted = self._always | {
             name for name, at in self._needed_at.items() if now < at + LINGER_SECONDS
@@ -211,7 +207,7 @@ class Gatekeeper:
 
     def _news(self, readings: Readings) -> None:
         self._dirty = True
-        if watchdog.KIND in self._kinds:
+        if self._guards:
             self._alarms = watchdog.rising(self._alarms, readings.memory)
             for flag in self._alarms.risen:
                 self._raise_alarm(flag)

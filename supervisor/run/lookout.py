@@ -13,13 +13,13 @@ from policies.job import MICROS
 from supervisor import events, sensors
 from supervisor.application import Profile
 from supervisor.attempt.conversation import World
-from supervisor.attempt.dispatch import Dispatch
 from supervisor.children.pool import Pool
 from supervisor.children.roll import SLOW_START
 from supervisor.children.starts import CHANGED, LONGEST_WAIT, changed
 from supervisor.run.clocks import Clocks, jump, set_since
 from supervisor.run.parts import Parts
-from supervisor.run.seek import Seeker, ignore
+from supervisor.run.scheduler import Scheduler
+from supervisor.run.seek import ignore
 from supervisor.told.units import duration
 
 LOOK_SECONDS: Final = 1.0
@@ -34,12 +34,11 @@ class Lookout:
         outdated: which change does, "" for none.
     """
 
-    def __init__(self, parts: Parts, world: World, pool: Pool, dispatch: Dispatch, seeker: Seeker) -> None:
+    def __init__(self, parts: Parts, world: World, pool: Pool, scheduler: Scheduler) -> None:
         self._parts = parts
         self._world = world
         self._pool = pool
-        self._dispatch = dispatch
-        self._seeker = seeker
+        self._scheduler = scheduler
         self._looked_at = self._renewed_at = world.monotonic()
         self._clocks = self._read_clocks()
         self._warned: set[Profile] = set()
@@ -64,9 +63,8 @@ class Lookout:
         self._looked_at = now
         self._parts.lock.touch()
         if self._parts.desk.changed():
-            self._seeker.look_again()
-            self._dispatch.find_cancels()
-        if len(self._dispatch) and now - self._renewed_at >= RENEW_SECONDS:
+            self._scheduler.look_again()
+        if any(self._scheduler.seeker.attempts) and now - self._renewed_at >= RENEW_SECONDS:
             self._renewed_at = now
             self._parts.desk.lander.submit(Renew(self._world.run), ignore)
         if self.reload and (files := self._pool.starts.own.changed()):
@@ -87,7 +85,7 @@ class Lookout:
             self._parts.desk.lander.submit(ShiftWaits(self._world.run, by, since), self._shifted)
 
     def _shifted(self, _reply: Any) -> None:
-        self._seeker.look_again()
+        self._scheduler.seeker.look_again()
 
     def _end_for(self, change: str) -> None:
         if not self.outdated:
@@ -121,5 +119,5 @@ class Lookout:
         if self.outdated and held.code == CHANGED:  # that has been said, with what comes of it
             return
         self._parts.report(events.Warned(held.code, str(held)))
-        told = Held(self._world.run, held.code, str(held), self._seeker.kinds_held_by(held))
+        told = Held(self._world.run, held.code, str(held), self._scheduler.seeker.kinds_held_by(held))
         self._parts.desk.lander.submit(told, ignore)

@@ -9,7 +9,7 @@ from typing import Any, Final
 from landing.claim import Claimed, Revive
 from landing.lander import Lander
 from policies.residency import Model, Refused
-from policies.routing import LoaderName, Tier
+from policies.routing import LoaderName
 from supervisor.attempt.conversation import World
 from supervisor.children.pool import Pool
 from supervisor.children.worker import Stage
@@ -17,7 +17,7 @@ from supervisor.residency.books import Books
 from supervisor.residency.errand import Failed, Post, Ready
 from supervisor.residency.loader import ChildLoader, Loader, NoLoader
 from supervisor.run.gatekeeper import Gatekeeper
-from supervisor.settings.gates import Scheduling
+from supervisor.settings.gates import Scheduling, model_of
 
 LOOK_SECONDS: Final = 60.0
 """So often a refusal is looked at again at least: a server may drop a model by itself (SPEC U29)."""
@@ -151,9 +151,3 @@ def server(scheduling: Scheduling) -> dict[LoaderName, Loader]:
 
     names = [tier.model for tier in tiers if tier.model is not None]
     return {LoaderName.OLLAMA: OllamaLoader(scheduling.ollama, names)}
-
-
-def model_of(tier: Tier) -> Model:
-    """Return what a tier needs to have loaded."""
-    assert tier.model is not None
-    return Model(tier.model, tier.memory, tier.window, tier.pinned, tier.evicts_pinned)

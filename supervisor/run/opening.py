@@ -16,9 +16,11 @@ from landing.enqueue import RegisterTiers
 from landing.migrate import MigrateApp, RefuseReferences
 from landing.runs import Opened, OpenRun, dead_markers
 from landing.snapshot import snapshot, store_identity
+from policies.job import State
 from policies.retry import judge
 from supervisor import events, sensors
 from supervisor.application import Application
+from supervisor.attempt.conversation import World
 from supervisor.children.command import group_prefix
 from supervisor.run.desk import Desk
 from supervisor.run.guardians import wait_for_guardians
@@ -126,3 +128,17 @@ def open_run(
         text = f"the clock was set back while no supervisor ran; {count(opened.clamped, 'wait')} began anew"
         report(events.Warned("clock_set", text))
     return opened
+
+
+def started(application: Application, world: World, opened: Opened) -> events.RunStarted:
+    """Return what a run says first."""
+    return events.RunStarted(
+        run=opened.run,
+        pid=world.pid,
+        workers=world.slots,
+        app=application.name,
+        recovered=opened.orphans,
+        died=opened.dead,
+        failed=opened.now(State.FAILED),
+        cancelled=opened.now(State.CANCELLED),
+    )

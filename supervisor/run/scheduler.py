@@ -1,8 +1,10 @@
 """The scheduling half of a run: what holds jobs back, what must be loaded, whose turn it is, who is next."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import Final
 
+from landing.cancel import FindCancels
+from landing.lander import Raised
 from supervisor.application import LoadedKind
 from supervisor.attempt.conversation import World
 from supervisor.attempt.dispatch import Dispatch
@@ -38,13 +40,14 @@ class Scheduler:
         parts: Parts,
     ) -> None:
         lander, post = parts.desk.lander, parts.loop.post
+        self._run, self._lander, self._dispatch = world.run, lander, dispatch
         self._gates = Gatekeeper(world, kinds, scheduling, parts.probes, lander, post)
         self._models = Models(world, scheduling, pool, self._gates, lander, post)
         self._turns = Turns(world, dispatch, self._gates, scheduling)
         self.seeker = Seeker(
             world, kinds, pool, dispatch, lander, Advice(self._gates, self._models, self._turns)
         )
-        self._gates.listener = self._news
+        self._gates.listener, self._gates.promised = self._news, self._promised
         self._gates.models = self._models.facts
         dispatch.freed = self.seeker.look_again
         self._asked_at = world.monotonic()
@@ -63,6 +66,12 @@ class Scheduler:
             self._turns.turn()
         self.seeker.turn()
 
+    def look_again(self) -> None:
+        """Somebody else has committed: there may be work, and what was claimed may be cancelled."""
+        self.seeker.look_again()
+        if len(self._dispatch) or not self.seeker.settled:
+            self._lander.submit(FindCancels(self._run), self._cancelled)
+
     def next_due(self) -> Iterator[float]:
         """Yield when `turn` has something to do, monotonic."""
         yield self._gates.next_due()
@@ -78,3 +87,13 @@ class Scheduler:
     def _news(self) -> None:
         self._turns.turn()
         self.seeker.look_again()
+
+    def _promised(self) -> int:
+        """Return the bytes that claimed jobs were let in for and do not hold yet."""
+        on_the_way = (self._gates.grant(claimed.seen) for claimed in self.seeker.on_the_way)
+        return self._turns.promised() + sum(on_the_way)
+
+    def _cancelled(self, pairs: Set[tuple[int, int]] | Raised) -> None:
+        if not isinstance(pairs, Raised):
+            self._dispatch.cancelled(pairs)
+            self.seeker.cancelled(pairs)

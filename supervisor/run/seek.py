@@ -3,12 +3,12 @@
 look --Claim--> lander --ClaimReply--> place | have a child started | wait for the next wake
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from functools import partial
 from typing import Any, Final, NamedTuple
 
 from landing.claim import Claim, Claimed, ClaimReply
-from landing.finish import Finish
+from landing.finish import Finish, Finished
 from landing.lander import Lander, Raised
 from landing.ledger import Report
 from policies.job import MICROS, Outcome
@@ -18,6 +18,7 @@ from supervisor import events
 from supervisor.application import LoadedKind, Profile
 from supervisor.attempt.conversation import World
 from supervisor.attempt.dispatch import Dispatch
+from supervisor.attempt.receipt import ended_unseen
 from supervisor.children.pool import Pool
 from supervisor.children.starts import Held
 from supervisor.run.gatekeeper import Gatekeeper
@@ -108,8 +109,20 @@ class Seeker:
     def attempts(self) -> Iterator[int]:
         """Yield the attempts that this run holds, in flight or on their way there."""
         yield from (attempt.claimed.attempt for attempt in self._dispatch)
-        yield from self._loading
-        yield from (claimed.attempt for claimed, _since in self._unplaced)
+        yield from (claimed.attempt for claimed in self.on_the_way)
+
+    @property
+    def on_the_way(self) -> Iterator[Claimed]:
+        """Yield the claimed jobs that no child has been given yet."""
+        yield from self._loading.values()
+        yield from (claimed for claimed, _since in self._unplaced)
+
+    def cancelled(self, pairs: Set[tuple[int, int]]) -> None:
+        """Let go of those of them (job id, attempt number) that were cancelled from outside."""
+        for claimed in [one for one in self.on_the_way if (one.job, one.number) in pairs]:
+            self._loading.pop(claimed.attempt, None)
+            self._unplaced = [waiting for waiting in self._unplaced if waiting[0] is not claimed]
+            self._release(claimed)
 
     def kinds_held_by(self, held: Held) -> list[str]:
         """Return the kinds of which no more is claimed for this reason."""
@@ -122,8 +135,7 @@ class Seeker:
         return self._world.monotonic() + (self._next_wake - self._world.now()) / MICROS
 
     def _free(self) -> int:
-        claimed = [*(one for one, _since in self._unplaced), *self._loading.values()]
-        waiting = sum(self._kinds[one.kind].takes_slot for one in claimed)
+        waiting = sum(self._kinds[claimed.kind].takes_slot for claimed in self.on_the_way)
         return self._world.slots - self._dispatch.in_slots - waiting
 
     def _have_threads(self) -> bool:
@@ -172,6 +184,8 @@ class Seeker:
         if isinstance(reply, Raised):
             self._world.report(events.Warned("claim_failed", f"the claim failed: {reply.error}"))
             return
+        for one in reply.refused:
+            self._world.report(ended_unseen(one.job, one.kind, one.number, Outcome.FAILED, one.text))
         self._gates.note(reply, asked)
         self._next_wake, self._next_try = reply.next_wake, reply.next_try
         self._nothing_left = reply.claimed is None and not reply.wanted
@@ -244,7 +258,14 @@ class Seeker:
             report=Report(outcome=Outcome.INTERRUPTED),
             awake=claimed.awake,
         )
-        self._lander.submit(finish, ignore)
+        self._look = True  # what it kept from starting may start behind this
+        self._lander.submit(finish, partial(self._released, claimed))
+
+    def _released(self, claimed: Claimed, reply: Finished | Raised) -> None:
+        """Tell the end of a job that was cancelled meanwhile; one that was given back has not ended."""
+        if reply is Finished.CANCELLED:
+            whose = claimed.job, claimed.kind, claimed.number
+            self._world.report(ended_unseen(*whose, Outcome.CANCELLED, Outcome.CANCELLED))
 
 
 def ignore(_reply: Any) -> None:

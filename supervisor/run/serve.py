@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from ipc import tool
 from ipc.doorbell import Doorbell
@@ -17,15 +18,19 @@ from landing.faults import Reach, unarmed
 from landing.migrate import create, init_lock, upgrade
 from supervisor import events, sensors
 from supervisor.application import Application
+from supervisor.descriptors import OPEN, Severed, identity
 from supervisor.lock import LockHeld, SupervisorLock
 from supervisor.loop import Loop
 from supervisor.probes.watch import Probe, native
 from supervisor.run.daemon import Daemon, Served
-from supervisor.run.desk import open_desk
+from supervisor.run.desk import Desk, open_desk
 from supervisor.run.opening import end_dead_runs, new_marker, open_run, remove_groups
 from supervisor.run.parts import Awaited, Parts
 from supervisor.settings.place import environment
 from supervisor.settings.values import Settings
+
+ABANDONED: Final[list[ExitStack]] = []
+"""What runs held that cannot be closed by its numbers any more: collected as garbage, it would be."""
 
 
 def serve(  # noqa: PLR0913 - all but two have their defaults
@@ -69,11 +74,27 @@ def serve(  # noqa: PLR0913 - all but two have their defaults
         desk = stack.enter_context(open_desk(home, loop, awaited.report, reach))
         marker = new_marker(home)
         opened = open_run(desk, application, settings, marker, leftovers, awaited.report)
+        note_descriptors(loop, desk, lock)
         daemon = Daemon(application, settings, Parts(loop, bell, desk, lock, awaited, probes), opened, marker)
         stack.callback(remove_groups, marker, daemon.groups)
-        with daemon.signals():
-            served = daemon.run(until_idle=until_idle, reload=reload)
+        try:
+            with daemon.signals():
+                served = daemon.run(until_idle=until_idle, reload=reload)
+            loop.descriptors.check()
+        except Severed as lost:
+            ABANDONED.append(stack.pop_all())
+            text = f"{lost}{daemon.suspects}; the next start settles what is left"
+            return Served("broken", text, stuck=True)
     return replace(served, stuck=desk.stuck or daemon.stuck)
+
+
+def note_descriptors(loop: Loop, desk: Desk, lock: SupervisorLock) -> None:
+    """Have all that this run holds watched over, and what it shows things by."""
+    desk.note_descriptors()
+    loop.descriptors.note(lock.fileno(), "the lock of this run")
+    for fd, name in ((1, "stdout"), (2, "stderr")):
+        if identity(fd) is not None:
+            loop.descriptors.note(fd, name, OPEN)
 
 
 def own_probes(settings: Settings) -> Mapping[str, Probe]:

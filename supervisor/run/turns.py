@@ -26,7 +26,7 @@ class Turns:
         self._gates = gates
         self._scheduling = scheduling
         self._peeked_at = world.monotonic()
-        gates.promised, gates.yielders = self.promised, self.yielders
+        gates.yielders = self.yielders
 
     @property
     def in_flight(self) -> tuple[InFlight, ...]:

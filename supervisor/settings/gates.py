@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from policies.gates.vocabulary import Limits
 from policies.priority import Aging
-from policies.residency import Ceiling
+from policies.residency import CEILING, Ceiling, Model, Refused, Resident, plan_load
 from policies.routing import BUILT_IN, Tier, tiers_from
 from supervisor.told import units
 from supervisor.told.spelling import did_you_mean
@@ -16,6 +16,7 @@ DEDICATED: Final = "dedicated"
 SPAN: Final = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-4]):([0-5]\d)")
 OLLAMA: Final = "http://127.0.0.1:11434"
 WRITE_SECONDS: Final = units.HOW_TO_WRITE
+WRITE_SPANS: Final = 'spans of the day like ["22:00-07:00", "12:30-14:00"] (two digits each)'
 WRITE_BYTES: Final = units.HOW_TO_WRITE_SIZES
 
 
@@ -48,12 +49,15 @@ def scheduling(content: Mapping[str, Any], complain: Complain) -> Scheduling:
     gates = dict(values(content, "gates", GATES, complain))
     order = dict(values(content, "order", ORDER, complain))
     defaults = Scheduling()
-    usable = gates.pop("models", defaults.ceiling.usable)
+    ceiling = Ceiling(usable=gates.pop("models", defaults.ceiling.usable))
     ollama, quantum = gates.pop("ollama", OLLAMA), order.pop("quantum", defaults.quantum)
+    found = tiers(content.get("tiers", {}), complain)
+    for line in never_loaded(found, ceiling):
+        complain(line)
     return Scheduling(
         limits=Limits(**gates),
-        tiers=tiers(content.get("tiers", {}), complain),
-        ceiling=Ceiling(usable=usable),
+        tiers=found,
+        ceiling=ceiling,
         ollama=ollama,
         aging=Aging(**order),
         quantum=quantum,
@@ -75,7 +79,7 @@ def values(
         key = keys[name]
         value = key.read(written)
         if value is None:
-            complain(f"[{section}] {name} must be {key.what}, not {written!r}")
+            complain(f"[{section}] {name} must be {key.what}, not {key.bad(written)!r}")
         else:
             yield key.sets, value
 
@@ -91,6 +95,24 @@ def tiers(table: Any, complain: Complain) -> Mapping[str, Tier]:
         for line in str(error).splitlines():
             complain(line)
         return {**BUILT_IN, **{name: Tier(name) for name in table}}  # those are there, whatever they say
+
+
+def never_loaded(tiers: Mapping[str, Tier], ceiling: Ceiling) -> Iterator[str]:
+    """Complain about models for which there is no room, whatever else goes: the pinned one stays."""
+    models = {tier.name: model_of(tier) for tier in tiers.values() if tier.model is not None}
+    stays = [Resident(one.name, one.memory, pinned=True) for one in models.values() if one.pinned]
+    for name, model in models.items():
+        answer = plan_load(model, stays, ceiling, measured=True)
+        if isinstance(answer, Refused):
+            fits = "set evicts_pinned = true" if model.memory <= ceiling.usable else "lower its memory"
+            why = answer.reason.removeprefix(CEILING)
+            yield f"[tiers.{name}] can never be loaded:{why}; {fits}, or raise memory in [gates]"
+
+
+def model_of(tier: Tier) -> Model:
+    """Return what a tier needs to have loaded."""
+    assert tier.model is not None
+    return Model(tier.model, tier.memory, tier.window, tier.pinned, tier.evicts_pinned)
 
 
 def in_bytes(section: Any) -> Any:
@@ -137,6 +159,12 @@ def spans(written: object) -> tuple[tuple[int, int], ...] | None:
     return tuple(minutes) if len(minutes) == len(written) and all(end <= 1440 for _, end in minutes) else None
 
 
+def bad_span(written: object) -> object:
+    """Return the first of the spans that is none."""
+    parts = written if isinstance(written, list) else ()
+    return next((one for one in parts if spans([one]) is None), written)
+
+
 def address(written: object) -> str | None:
     """Read where a server answers."""
     good = isinstance(written, str) and re.fullmatch(r"https?://[^\s/?#]+/?", written) is not None
@@ -153,13 +181,19 @@ def whole(low: int, high: int) -> Callable[[object], int | None]:
     return read
 
 
+def whole_value(written: object) -> object:
+    """Return all of what was written."""
+    return written
+
+
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key of a section: what it sets, what reads it, and what its value must be."""
+    """One key of a section: what it sets, what reads it, what its value must be, and what of one is bad."""
 
     sets: str
     read: Callable[[object], Any]
     what: str
+    bad: Callable[[object], object] = whole_value
 
 
 GATES: Final[Mapping[str, Key]] = {
@@ -169,7 +203,7 @@ GATES: Final[Mapping[str, Key]] = {
     "power_floor": Key("power_floor", percent, "a number from 0 to 100"),
     "memory": Key("models", units.size, f"a number of bytes{WRITE_BYTES}"),
     "memory_reserve": Key("memory_reserve", units.size, f"a number of bytes{WRITE_BYTES}"),
-    "quiet": Key("quiet", spans, 'a list of spans like "22:00-07:00"'),
+    "quiet": Key("quiet", spans, WRITE_SPANS, bad_span),
     "ollama": Key("ollama", address, 'an address like "http://127.0.0.1:11434"'),
 }
 ORDER: Final[Mapping[str, Key]] = {

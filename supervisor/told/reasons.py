@@ -1,6 +1,6 @@
 """Why a job waits: the reason's name for programs, and the same in words for people."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from policies.job import MICROS
@@ -18,6 +18,8 @@ WORDS = {
     "app_start_failed": "the application does not start",
     "exclusive": "another job that it may not run beside is before it",
 }
+UNTIL: Final[Mapping[str, str]] = {"kind_not_loaded": "an application that has it runs"}
+"""What ends a reason, where its words do not say it."""
 GUESSES = frozenset({"others_run", "kind_not_loaded"})
 """What is said of a queued job of which nothing better is known."""
 
@@ -30,6 +32,10 @@ class Wait(NamedTuple):
     until: str | None = None
 
 
+HANDLER_MISSING = Wait(
+    "handler_missing", "no application has declared this kind here", "one that has it runs"
+)
+"""Why imported jobs wait whose kind nobody ever had here (CONTRACTS K14)."""
 NO_CHILD = Wait("no_child", "no child is ready for it yet")
 """Why nobody has taken a queued job of a kind that the run has loaded, while nothing runs."""
 
@@ -50,7 +56,7 @@ def why_queued(
     running: int,
     waited: int,
     ending: bool = False,
-    held: str = "",
+    stopped: str = "",
     room: Room = UNKNOWN_ROOM,
 ) -> str:
     """Return the name of what holds a queued job.
@@ -60,15 +66,15 @@ def why_queued(
         running: how many jobs are in flight.
         waited: microseconds since it was queued.
         ending: whether the supervisor was asked to stop, and claims nothing more.
-        held: why the supervisor claims no more of its kind, "" where it does.
+        stopped: why the supervisor claims no more of its kind, "" where it does.
         room: what the run says of itself; where it says nothing, the answer is guessed.
     """
     if not live:
         return "no_supervisor"
     if ending:
         return "run_ending"
-    if held:
-        return held
+    if stopped:
+        return stopped
     if room.loaded is False:
         return "kind_not_loaded"
     if running and running >= (room.slots or 1):
@@ -82,6 +88,14 @@ def in_words(reason: str, running: int) -> str:
     if reason == "others_run":
         return "the one worker is busy" if running == 1 else f"all {running} workers busy"
     return WORDS.get(reason, reason.replace("_", " "))
+
+
+def of_kind(kind: str, holds: Mapping[str, str], declared: Container[str]) -> Iterator[Wait]:
+    """Yield what holds all jobs of a kind, whoever runs: nobody knows it, or somebody holds it."""
+    if kind not in declared:
+        yield HANDLER_MISSING
+    if kind in holds:
+        yield held_kind(kind, holds[kind])
 
 
 def held_kind(kind: str, why: str) -> Wait:

@@ -12,15 +12,14 @@ from landing.snapshot import snapshot, store_size
 from policies.job import MICROS
 from supervisor import sensors
 from supervisor.lock import is_live, last_sign_of_life
-from supervisor.told.gates import gates, models, number, paused, yielding
+from supervisor.told.gates import gates, models, paused
+from supervisor.told.running import running
 from supervisor.told.waiting import Run, waiting_facts
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
 
 STALLED_SECONDS: Final = 5.0
-RATED_SECONDS: Final = 1.0
-"""An attempt that is younger has no rate worth telling."""
 HOUR: Final = 3600 * MICROS
 WAL_MB: Final = 128
 """Twice what the lander lets it grow to; only a reader can keep it from being folded back."""
@@ -36,11 +35,10 @@ def status(home: Path) -> dict[str, Any]:
     now = sensors.now_micros()
     with snapshot(home) as db:
         run, counts, live = views.last_run(db), views.counts(db), is_live(home)
-        stopping, held = stopping_since(db, run, live=live), held_now(db, run, live=live)
+        stopping, stopped = stopping_since(db, run, live=live), stopped_now(db, run, live=live)
         row = run if live and run is not None and not run["clean"] else {}
-        told, in_flight = row.get("told") or {}, views.in_flight(db)
-        asked = yielding(told)
-        here = Run(live, row, len(in_flight), ending=stopping is not None, held=by_kind(held))
+        told, in_flight, holds = row.get("told") or {}, views.in_flight(db), views.holds(db)
+        here = Run(live, row, len(in_flight), ending=stopping is not None, stopped=by_kind(stopped))
         facts: dict[str, Any] = {
             "supervisor": supervisor_facts(home, run, now, stopping),
             "jobs": counts,
@@ -48,9 +46,10 @@ def status(home: Path) -> dict[str, Any]:
             "models": models(told),
             "paused": paused(told, now),
             "slots": here.slots,
-            "running": [running_facts(job, now, asked.get(str(job["id"])), live=live) for job in in_flight],
-            "held": held,
-            "waiting": waiting_facts(db, now, here),
+            "running": list(running(in_flight, now, row or None)),
+            "claiming_stopped": stopped,
+            "held_kinds": [{"kind": kind, "why": why} for kind, why in holds.items()],
+            "waiting": waiting_facts(db, now, here, holds),
             "next_wake": next_wake(db, now),
             "last_hour": views.ended_since(db, now - HOUR),
             "last_failed": last_failed(db) if counts.get("failed") else [],
@@ -70,7 +69,7 @@ def stopping_since(db: "Connection", run: dict[str, Any] | None, *, live: bool) 
     return views.stopping_since(db, run) if live and run is not None and not run["clean"] else None
 
 
-def held_now(db: "Connection", run: dict[str, Any] | None, *, live: bool) -> list[dict[str, Any]]:
+def stopped_now(db: "Connection", run: dict[str, Any] | None, *, live: bool) -> list[dict[str, Any]]:
     """Return for which reasons the run that lives claims no more of some kinds."""
     return views.held(db, run) if live and run is not None and not run["clean"] else []
 
@@ -102,40 +101,6 @@ def supervisor_facts(
     }
 
 
-def running_facts(
-    row: dict[str, Any], now: int, yields: str | None = None, *, live: bool = True
-) -> dict[str, Any]:
-    """Return what one job in flight is at; `yields` is why it was asked for its slot.
-
-    Where no supervisor lives, nothing lands and no limit runs.
-
-    `rate` is rows a second over `rate_s`, the attempt so far; None where earlier attempts landed rows, too.
-    `batch_s` is how long its first batch has been awaited; when the later ones came is written down nowhere.
-    `batch_limit_s` is the limit that holds now, 0 for none.
-    """
-    started, batches = row["started_at"], row["landed_seq"]
-    for_s = None if started is None else round(max(0, now - started) / MICROS, 1)
-    is_first = live and row["landed_before"] == batches
-    limits = ("start_deadline", "batch_deadline") if is_first else ("batch_deadline",)
-    rated = live and row["landed_before"] == 0 and for_s is not None and for_s >= RATED_SECONDS
-    return {
-        "id": row["id"],
-        "kind": row["kind"],
-        "state": "cancelling" if row["cancel_requested_at"] else row["state"],
-        "attempt": row["claims"],
-        "rows": row["landed_rows"],
-        "batches": batches,
-        "done": row["done"],
-        "total": row["total"],
-        "for_s": for_s,
-        "rate": round(row["landed_rows"] / for_s, 2) if rated and for_s else None,
-        "rate_s": for_s if rated else None,
-        "batch_s": for_s if is_first else None,
-        "batch_limit_s": next(filter(None, (number(row["options"].get(name)) for name in limits)), 0),
-        "yielding": yields,
-    }
-
-
 def next_wake(db: "Connection", now: int) -> dict[str, Any] | None:
     """Return which waiting job's time comes first, and in how many seconds."""
     if (row := views.next_wake(db)) is None:
@@ -144,9 +109,9 @@ def next_wake(db: "Connection", now: int) -> dict[str, Any] | None:
     return {"id": row["id"], "kind": row["kind"], "reason": row["reason"], "in_s": due}
 
 
-def by_kind(held: list[dict[str, Any]]) -> dict[str, str]:
-    """Return the code of what holds each kind."""
-    return {kind: one["code"] for one in held for kind in one["kinds"]}
+def by_kind(stopped: list[dict[str, Any]]) -> dict[str, str]:
+    """Return why each kind of which no more is claimed is so, by its code."""
+    return {kind: one["code"] for one in stopped for kind in one["kinds"]}
 
 
 def last_failed(db: "Connection") -> list[dict[str, Any]]:
@@ -198,7 +163,7 @@ def complaints(facts: dict[str, Any]) -> list[str]:
         found.append(f"run {who['run']} died; the next one recovers")
     elif who["state"] == "down" and undone:
         found.append(f"no supervisor runs, {undone:,} unfinished")
-    found += [one["text"] for one in facts["held"]]
+    found += [one["text"] for one in facts["claiming_stopped"]]
     found += [job["text"] for job in facts["survivors"]]
     if facts["wal_mb"] > WAL_MB:
         found.append(

@@ -15,8 +15,17 @@ from policies.transitions import TRANSITIONS, Move
 from supervisor import sensors
 from supervisor.lock import is_live
 from supervisor.told.plan import plan
-from supervisor.told.reasons import GUESSES, NO_CHILD, Wait, closed_gates, held_kind, in_words, why_queued
-from supervisor.told.status import by_kind, held_now, stopping_since
+from supervisor.told.reasons import (
+    GUESSES,
+    NO_CHILD,
+    UNTIL,
+    Wait,
+    closed_gates,
+    in_words,
+    of_kind,
+    why_queued,
+)
+from supervisor.told.status import by_kind, stopped_now, stopping_since
 from supervisor.told.units import iso
 
 if TYPE_CHECKING:
@@ -87,18 +96,18 @@ def waits_now(db: "Connection", row: Mapping[str, Any], *, live: bool) -> list[d
     kind, run, holds = row["kind"], views.last_run(db), views.holds(db)
     serving = run if live and run is not None and not run["clean"] else {}
     loaded = serving.get("kinds") or []
-    not_loaded = "kind_not_loaded" if loaded and kind not in loaded else ""
+    closed = list(of_kind(kind, holds, declared := views.declared(db)))
+    not_loaded = "kind_not_loaded" if loaded and kind in declared - set(loaded) else ""
     found = waits(
         row,
         sensors.now_micros(),
         live=live,
         running=len(views.in_flight(db)),
         ending=stopping_since(db, run, live=live) is not None,
-        held=by_kind(held_now(db, run, live=live)).get(kind, not_loaded),
+        stopped=by_kind(stopped_now(db, run, live=live)).get(kind, not_loaded),
     )
     if row["state"] not in WAITING:
         return found
-    closed = [held_kind(kind, holds[kind])] if kind in holds else []
     closed += closed_gates(serving, kind)
     if closed and not not_loaded:
         found = [one for one in found if one["reason"] not in GUESSES]
@@ -108,7 +117,7 @@ def waits_now(db: "Connection", row: Mapping[str, Any], *, live: bool) -> list[d
 
 
 def waits(
-    row: Mapping[str, Any], now: int, *, live: bool, running: int, ending: bool = False, held: str = ""
+    row: Mapping[str, Any], now: int, *, live: bool, running: int, ending: bool = False, stopped: str = ""
 ) -> list[dict[str, Any]]:
     """Return why a job itself waits: each reason's name, its words, until when if that is known."""
     found: list[tuple[str, str | None]] = []
@@ -116,8 +125,8 @@ def waits(
         found.append((row["reason"] or row["state"], iso(row["wake_at"])))
     elif row["state"] == State.QUEUED and live:
         waited = now - row["waiting_since"]
-        why = why_queued(live=live, running=running, waited=waited, ending=ending, held=held)
-        found += [] if why == "queued" else [(why, None)]
+        why = why_queued(live=live, running=running, waited=waited, ending=ending, stopped=stopped)
+        found += [] if why == "queued" else [(why, UNTIL.get(why))]
     if not live and row["state"] in IN_FLIGHT:
         found.append(("orphaned", None))
     if not live and row["state"] not in ENDED:

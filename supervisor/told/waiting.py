@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from landing import views
 from policies.job import MICROS
-from supervisor.told.reasons import GUESSES, Room, Wait, closed_gates, held_kind, in_words, why_queued
+from supervisor.told.reasons import GUESSES, UNTIL, Room, Wait, closed_gates, in_words, of_kind, why_queued
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
@@ -23,14 +23,14 @@ class Run(NamedTuple):
         row: its run's, {} where none has begun.
         running: jobs in flight.
         ending: it was asked to stop.
-        held: by kind, the code for which it claims no more.
+        stopped: by kind, the code for which it claims no more.
     """
 
     live: bool
     row: Mapping[str, Any]
     running: int
     ending: bool
-    held: Mapping[str, str]
+    stopped: Mapping[str, str]
 
     @property
     def slots(self) -> int | None:
@@ -44,18 +44,22 @@ class Run(NamedTuple):
         return Room(None if kinds is None else kind in kinds, self.slots)
 
 
-def waiting_facts(db: "Connection", now: int, run: Run) -> list[dict[str, Any]]:
-    """Return the groups; counts stop at 1,000 each.
+def waiting_facts(db: "Connection", now: int, run: Run, holds: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the groups; counts stop at 1,000 each. `holds` are the kinds that are held, and why.
 
     `reasons` are all that hold one; `reason`, `text` and `until` are those of the first.
     """
-    holds = views.holds(db)
+    declared = views.declared(db)
+
+    def closed(kind: str) -> list[Wait]:
+        return list(of_kind(kind, holds, declared))
+
     groups = [
         {
             "kind": row["kind"],
             "jobs": row["jobs"],
             "oldest_s": round(max(0, now - row["oldest"]) / MICROS, 1),
-            "reasons": list(why_kind_waits(row["kind"], now - row["oldest"], run, holds)),
+            "reasons": list(why_kind_waits(row["kind"], now - row["oldest"], run, closed(row["kind"]))),
         }
         for row in views.waiting(db)
     ]
@@ -64,7 +68,7 @@ def waiting_facts(db: "Connection", now: int, run: Run) -> list[dict[str, Any]]:
             "kind": row["kind"],
             "jobs": row["jobs"],
             "wakes_s": None if row["wake_at"] is None else round(max(0, row["wake_at"] - now) / MICROS, 1),
-            "reasons": [own, *beside(row["kind"], run, holds)],
+            "reasons": [own, *closed(row["kind"]), *beside(run)],
         }
         for row, own in with_reasons(db)
     ]
@@ -74,28 +78,25 @@ def waiting_facts(db: "Connection", now: int, run: Run) -> list[dict[str, Any]]:
     ]
 
 
-def why_kind_waits(kind: str, waited: int, run: Run, holds: Mapping[str, str]) -> Iterator[Wait]:
-    """Yield what holds the queued jobs of a kind; `waited` is microseconds."""
-    closed = [held_kind(kind, holds[kind])] if kind in holds else []
+def why_kind_waits(kind: str, waited: int, run: Run, closed: list[Wait]) -> Iterator[Wait]:
+    """Yield what holds the queued jobs of a kind: `closed` does, whoever runs. `waited` is microseconds."""
     if not run.ending:
-        closed += closed_gates(run.row, kind)
+        closed = [*closed, *closed_gates(run.row, kind)]
     yield from closed
     why = why_queued(
         live=run.live,
         running=run.running,
         waited=waited,
         ending=run.ending,
-        held=run.held.get(kind, ""),
+        stopped=run.stopped.get(kind, ""),
         room=run.room(kind),
     )
     if not (closed and why in GUESSES | {"queued"}):
-        yield Wait(why, in_words(why, run.running))
+        yield Wait(why, in_words(why, run.running), UNTIL.get(why))
 
 
-def beside(kind: str, run: Run, holds: Mapping[str, str]) -> Iterator[Wait]:
-    """Yield what holds jobs beside a reason of their own."""
-    if kind in holds:
-        yield held_kind(kind, holds[kind])
+def beside(run: Run) -> Iterator[Wait]:
+    """Yield what holds jobs beside a reason of their own or of their kind."""
     if not run.live:
         yield Wait("no_supervisor", in_words("no_supervisor", run.running))
 

@@ -39,6 +39,115 @@ def test_check_says_what_a_shield_keeps_off(project: Shell) -> None:
     assert project("check").out.splitlines()[1:] == [f"  square: shield ({described(abi())})"]
 
 
+HANDLER = """
+
+@app.handler("greet")
+def greet(job, ctx):
+    return "hello"
+"""
+
+
+def with_settings(project: Shell, text: str) -> None:
+    """Add sections to the settings, and a handler to the application."""
+    app, settings = project.folder / "squares.py", project.folder / "supervisor.toml"
+    app.write_text(f"{app.read_text()}{HANDLER}")
+    settings.write_text(f"{settings.read_text()}\n{text}\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (
+            '[kinds.square]\nmemory_limit = "900000GB"',
+            "kind 'square' needs 900,000 GB of memory, and jobs get at most ",
+        ),
+        (
+            '[kinds.square]\ntier = "huge"\n[tiers.huge]\nmemory = "900000GB"\nheavy = true',
+            "kind 'square' of tier 'huge' needs 900,000 GB of memory, and jobs get at most ",
+        ),
+        (
+            '[kinds.square]\nmemory_limit = "1GB"\n[gates]\nmemory_reserve = "900000GB"',
+            "kind 'square' needs 1 GB of memory, and jobs get at most 0 B of ",
+        ),
+        (
+            '[kinds.square]\ngates = ["quiet"]\n[gates]\nquiet = ["12:00-24:00", "23:00-12:00"]',
+            "[gates] quiet is the whole day, and kind 'square' would never start; leave an hour of it,",
+        ),
+        (
+            "[kinds.greet]\nshield = true",
+            "kind 'greet' has shield = true, which only a process can have, and is a handler; choose one",
+        ),
+        (
+            '[kinds.greet]\nmode = "subprocess"',
+            "[kinds.greet] mode = \"subprocess\": 'greet' is a handler, which always runs inproc",
+        ),
+    ],
+    ids=["memory", "tier", "reserve", "quiet", "shield", "mode"],
+)
+def test_what_could_never_run_is_refused_by_check_and_by_run(project: Shell, text: str, line: str) -> None:
+    """C130, U12, U20: before anybody waits for it in vain."""
+    with_settings(project, text)
+    assert line in project.refused("check", code=2)
+    assert line in project.refused("run", "--until-idle", code=2)
+
+
+def test_what_is_not_asked_of_memory_or_hours_may_be_any(project: Shell) -> None:
+    """U27: a limit that is no gate of the kind keeps it from nothing, nor do hours that leave it some."""
+    text = '[kinds.square]\nmemory_limit = "900000GB"\ngates = ["quiet"]\n[gates]\nquiet = ["12:00-11:59"]'
+    with_settings(project, text)
+    done = project("check")
+    assert (done.code, done.err) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (
+            '[kinds.square]\nmode = "inproc"\nmemory_limit = "1GB"\nprocess_limit = 5',
+            "kind 'square' runs on a thread (mode inproc: settings), which nothing holds to memory_limit,"
+            " process_limit; memory_limit is only what must be free to start it;"
+            ' set mode = "subprocess", or leave that out',
+        ),
+        (
+            '[kinds.square]\nmode = "inproc"\nspawn = "cold"\nnice = 3\ncpu_limit = 0',
+            "kind 'square' runs on a thread (mode inproc: settings), which nothing holds to nice, spawn;"
+            ' set mode = "subprocess", or leave that out',
+        ),
+        (
+            "[kinds.greet]\nbatch_rows = 9\ncpu_limit = 5",
+            "kind 'greet' is a handler, which runs on a thread and lands no rows: batch_rows, cpu_limit of"
+            " [kinds.greet] say nothing to it; make it a lane, or leave that out",
+        ),
+        (
+            "[kinds.square]\nmax_running = 0",
+            "max_running = 0 of kind 'square' is no limit; to start none of its jobs:"
+            " laneway hold --kind square",
+        ),
+        (
+            '[gates]\nquiet = ["22:00-07:00", "09:00-09:00"]',
+            '[gates] quiet: "09:00-09:00" is no time at all; the whole day is "00:00-24:00"',
+        ),
+    ],
+    ids=["limits", "child", "handler", "none", "empty"],
+)
+def test_what_has_no_effect_is_said_by_check_and_by_run(project: Shell, text: str, line: str) -> None:
+    """U20, C121: it stays what it is, and nobody goes by it unawares."""
+    with_settings(project, text)
+    checked, run = project("check"), project("run", "--until-idle")
+    assert (checked.code, checked.err) == (0, f"hint: {line}\n")
+    assert (run.code, run.err) == (0, f"hint: {line}\n")
+    assert project("check", "--json").json["warnings"] == [line]
+    assert "square: " not in checked.out, "no world of a child is told of a thread"
+
+
+def test_a_limit_that_is_lifted_on_purpose_is_no_slip(project: Shell) -> None:
+    """K16: [kinds.X] wins over [defaults], with 0 as well."""
+    text = "max_running = 3\ncpu_limit = 9\n[kinds.square]\nmax_running = 0\n[kinds.moody]\nmode = "
+    with_settings(project, f'{text}"inproc"\ncpu_limit = 0')
+    done = project("check")
+    assert (done.code, done.err) == (0, "")
+
+
 def test_check_names_what_of_the_users_is_hidden_by_ours(project: Shell) -> None:
     """K13."""
     project.write("worker.py", "")

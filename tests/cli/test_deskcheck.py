@@ -2,6 +2,7 @@
 
 import tempfile
 from pathlib import Path
+from socket import create_server
 
 import pytest
 
@@ -96,6 +97,20 @@ def test_a_job_that_fails_both_ways_is_no_success(desk: Shell) -> None:
 def test_nothing_is_waited_for(desk: Shell) -> None:
     """C143: no gate, no tier."""
     assert desk("deskcheck", "heavy").out == "identical: 1 row in 1 table\n"
+
+
+def test_no_model_is_loaded_not_even_the_one_that_stays_warm(desk: Shell) -> None:
+    """C143: a check leaves the machine as it is."""
+    with create_server(("127.0.0.1", 0)) as server:
+        server.setblocking(False)
+        address = "http://{}:{}".format(*server.getsockname())
+        warm = '[tiers.warm]\nmodel = "warm"\nmemory = "1GB"\npinned = true\nloader = "ollama"\n'
+        settings = (desk.folder / "supervisor.toml").read_text("utf-8")
+        desk.write("supervisor.toml", f'{settings}\n[gates]\nollama = "{address}"\n{warm}')
+        assert desk("deskcheck", "square", '{"count": 1}').out == "identical: 1 row in 1 table\n"
+        with pytest.raises(BlockingIOError):
+            server.accept()
+    assert "no gate is asked" in desk("deskcheck", "--help").out
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,33 @@ def test_the_same_with_a_key_is_queued_once_and_said(kinds: Shell) -> None:
     assert len(kinds("jobs", "--json").json) == 1
 
 
+ROUTER = """
+
+@app.router
+def choose(kind, payload):
+    print("asked about", kind)
+    return {1: "minilm", 2: "minlm"}[payload]
+"""
+
+
+def test_a_router_is_asked_where_the_application_is_loaded_and_what_it_cannot_say_is_a_warning(
+    kinds: Shell,
+) -> None:
+    """C110, K15: what it prints is no answer; without the application the rules decide."""
+    kinds.write("kinds.py", KINDS + ROUTER)
+    done = kinds("enqueue", "plain", "--lines", "-", "--json", "--app", "kinds.py", stdin=b"1\n2\n3\n3\n")
+    assert [one["outcome"] for one in done.json] == ["created"] * 4
+    assert done.lines == [
+        *["asked about plain"] * 4,
+        "warning: the router said 'minlm', which is no tier; the rules decided instead",
+        "warning: the router raised KeyError; the rules decided instead",
+        f"{QUEUED} --app kinds.py",
+    ]
+    assert kinds("enqueue", "plain", "1").lines == [QUEUED]
+    tiers = [kinds("show", str(job), "--json").json["tier"] for job in (1, 2, 3, 5)]
+    assert tiers == ["minilm", "", "", ""]
+
+
 def test_lines_meet_each_other_and_what_is_there(kinds: Shell) -> None:
     """U2: in one transaction; a dozen are counted and not all named."""
     lines = b"".join(b"%d\n" % n for n in range(12))
@@ -85,7 +112,7 @@ def test_a_key_in_use_is_refused_in_one_line(kinds: Shell) -> None:
 def test_a_tier_is_one_of_the_settings(kinds: Shell) -> None:
     """C112: also before any run has written them down; exit 2 for one that nobody has defined."""
     line = kinds.refused("enqueue", "plain", "--tier", "minlm", code=2)
-    assert line.startswith("unknown tier 'minlm'; tiers here: none")
+    assert line.startswith("unknown tier 'minlm'; tiers here: minilm, pinned, routine")
     assert line.endswith('(did you mean "minilm"?)')
     assert kinds("jobs", "--json").json == []
     assert kinds("enqueue", "plain", "--tier", "minilm", "--key", "k").code == 0

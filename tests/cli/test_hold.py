@@ -4,6 +4,8 @@ import signal
 
 import pytest
 
+from policies.gates.quiet import clock
+from supervisor.sensors import local_minute
 from tests.cli.shell import Shell
 from tests.cli.test_commands import wait_for
 
@@ -32,10 +34,14 @@ def test_jobs_are_held_and_let_go_by_id(project: Shell) -> None:
         "error: no job #9",
     ]
     assert project("hold", "1").out == "#1 held already\n"
-    assert project("hold", "1", "--json").json == [{"id": 1, "state": "pending"}]
+    assert project("hold", "1", "--json").json == [
+        {"id": 1, "state": "pending", "held": True, "changed": False}
+    ]
     let_go = project("unhold", "3", "1", "2")
     assert (let_go.code, let_go.out) == (0, "#3 queued\n#1 queued\n#2 skipped; it was not held\n")
-    assert project("unhold", "1", "--json").json == [{"id": 1, "state": "queued"}]
+    assert project("unhold", "1", "--json").json == [
+        {"id": 1, "state": "queued", "held": False, "changed": False}
+    ]
 
 
 def test_filters_hold_what_waits_and_let_go_what_is_held(project: Shell) -> None:
@@ -106,14 +112,17 @@ def test_a_kind_is_told_as_json(project: Shell) -> None:
     """K15."""
     project("enqueue", "square")
     held = {"kind": "square", "held": True, "changed": True, "running": []}
-    assert project("hold", "--kind", "square", "--json").json == held
+    assert project("hold", "--kind", "square", "--json").json == [held]
+    assert project("hold", "--kind", "square", "--json").json == [held | {"changed": False}]
+    assert project("status", "--json").json["held_kinds"] == [{"kind": "square", "why": ""}]
     assert project("show", "1", "--json").json["waits"][0] == {
         "reason": "kind_held",
         "text": "kind square is held",
         "until": None,
     }
-    let_go = {"kind": "square", "held": False, "changed": True}
-    assert project("unhold", "--kind", "square", "--json").json == let_go
+    let_go = {"kind": "square", "held": False, "changed": True, "running": []}
+    assert project("unhold", "--kind", "square", "--json").json == [let_go]
+    assert project("status", "--json").json["held_kinds"] == []
 
 
 def test_a_kind_that_nobody_declared_is_refused_with_a_suggestion(project: Shell) -> None:
@@ -168,7 +177,8 @@ def test_a_running_job_is_not_held_and_runs_on_when_its_kind_is(project: Shell) 
 def test_a_job_behind_a_closed_gate_says_which(project: Shell) -> None:
     """U27, K14: as the running supervisor tells it."""
     settings = (project.folder / "supervisor.toml").read_text("utf-8")
-    gates = '[kinds.square]\ngates = ["quiet"]\n[gates]\nquiet = ["00:00-24:00"]\n'
+    start, end = (clock((local_minute() + minutes) % 1440) for minutes in (-60, 180))
+    gates = f'[kinds.square]\ngates = ["quiet"]\n[gates]\nquiet = ["{start}-{end}"]\n'
     project.write("supervisor.toml", settings + gates)
     project("enqueue", "square")
     run = project.start("run")
@@ -176,8 +186,8 @@ def test_a_job_behind_a_closed_gate_says_which(project: Shell) -> None:
         waits = wait_for(
             lambda: [w for w in project("show", "1", "--json").json["waits"] if w["reason"] == "quiet"]
         )
-        assert waits == [{"reason": "quiet", "text": "quiet hours", "until": "24:00"}]
-        assert project("show", "1").out.splitlines()[-1] == "waits    quiet hours until 24:00"
+        assert waits == [{"reason": "quiet", "text": "quiet hours", "until": end}]
+        assert project("show", "1").out.splitlines()[-1] == f"waits    quiet hours until {end}"
     finally:
         run.send_signal(signal.SIGINT)
         run.communicate(timeout=30)

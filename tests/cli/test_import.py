@@ -1,13 +1,15 @@
 """`supervisor import`: the jobs of a queue file of an earlier version."""
 
 import sqlite3
+import subprocess
 from contextlib import closing
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from tests.cli.shell import Shell
+from tests.cli.shell import SQUARES, Shell
+from tests.landing.stand import wait_for
 
 ROWS: Final = [
     ("square", "queued", '{"count": 1}'),
@@ -16,6 +18,16 @@ ROWS: Final = [
     ("square", "done", "{}"),
     ("square", "queued", "{"),
 ]
+MORE: Final = """
+
+@app.lane("stranger")
+def stranger(job, ctx):
+    for n in range(job.payload["count"]):
+        yield n, n * n
+
+
+stranger.lander(land_squares)
+"""
 
 
 @pytest.fixture
@@ -47,6 +59,50 @@ def test_an_old_queue_is_copied_and_what_became_of_each_row_is_told(project: She
     assert old.read_bytes() == before
     project("run", "--until-idle")
     assert project("show", "2", "--json").json["landed"]["rows"] == 2
+
+
+def test_rows_of_a_kind_that_nobody_has_declared_fail_and_can_be_retried_when_somebody_has(
+    project: Shell, old: Path
+) -> None:
+    """U23, A65, C96, C123, K14: handler_missing; said by import, status, show and run."""
+    with closing(sqlite3.connect(old)) as db, db:
+        rows = [("stranger", "queued", '{"count": 3}'), ("stranger", "deferred", '{"count": 4}')]
+        db.executemany("INSERT INTO jobs (kind, state, payload) VALUES (?, ?, ?)", rows)
+    assert project("import", "old.db").lines[-1] == (
+        "hint: no application has declared stranger here; a run without it fails them (handler_missing)"
+    )
+    text = "no application has declared this kind here"
+    missing = {"reason": "handler_missing", "text": text, "until": "one that has it runs"}
+    groups = [one for one in project("status", "--json").json["waiting"] if one["kind"] == "stranger"]
+    for group in groups:
+        assert missing in group["reasons"]
+        assert "no_supervisor" in [one["reason"] for one in group["reasons"]]
+    assert project("show", "6", "--json").json["waits"][0] == missing
+    assert f"waits    {text} until one that has it runs" in project("show", "6").out.splitlines()
+    done = project("run", "--until-idle")
+    assert done.out.endswith("idle: 2 done, 2 failed\n")
+    for job in (6, 7):
+        assert f"#{job} stranger failed: handler_missing: {text}" in done.out
+        [attempt] = project("show", str(job), "--json").json["attempts"]
+        assert (attempt["outcome"], attempt["spent"]) == ("failed", 0)
+    assert [project("retry", str(job)).code for job in (6, 7)] == [0, 0]
+    project.write("squares.py", SQUARES + MORE)
+    assert project("run", "--until-idle").code == 0
+    assert [project("show", str(job), "--json").json["state"] for job in (6, 7)] == ["done", "done"]
+
+
+def test_a_kind_that_the_application_has_lost_waits_for_one_that_has_it(project: Shell) -> None:
+    """K14: kind_not_loaded, with what ends it."""
+    project.write("more.py", SQUARES + MORE)
+    project("enqueue", "stranger", '{"count": 3}', "--app", "more.py")
+    with project.start("run", stdin=subprocess.DEVNULL) as supervisor:
+        wait_for(lambda: project("status", "--json").json["supervisor"]["state"] == "up")
+        [wait] = project("show", "1", "--json").json["waits"]
+        supervisor.terminate()
+        supervisor.communicate(timeout=30)
+    assert (wait["reason"], wait["until"]) == ("kind_not_loaded", "an application that has it runs")
+    assert project("run", "--until-idle", "--app", "more.py").code == 0
+    assert project("show", "1", "--json").json["state"] == "done"
 
 
 def test_what_was_imported_once_is_not_imported_again(project: Shell, old: Path) -> None:

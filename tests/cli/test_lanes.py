@@ -2,6 +2,7 @@
 
 import pytest
 
+from policies.gates.vocabulary import CHOSEN
 from tests.cli.shell import Shell
 
 SETTINGS = """
@@ -9,6 +10,13 @@ SETTINGS = """
 mode = "inproc"
 memory_limit = "2GB"
 max_running = 2
+unique = "waiting"
+exclusive_by = "path"
+gates = ["power", "quiet"]
+on_gate = "yield"
+
+[kinds.sleepy]
+tier = "synthesis"
 """
 HANDLER = """
 
@@ -31,13 +39,15 @@ def test_lanes_says_where_each_kind_runs_who_said_so_and_what_limits_it(lanes: S
     done = lanes("lanes", "--mode", "moody=inproc")
     assert (done.code, done.err) == (0, "")
     rows = {line.split()[0]: " ".join(line.split()[1:]) for line in done.out.splitlines()}
-    assert rows["kind"] == "mode why limits tier gates"
+    assert rows["kind"] == "mode why limits queue tier gates"
     assert rows["square"] == (
-        "inproc settings memory_limit 2 GB (not on a thread), max_running 2 - of its tier"
+        "inproc settings memory_limit 2 GB (not on a thread)"
+        " max_running 2, unique waiting, exclusive_by path - power, quiet, on_gate yield"
     )
-    assert rows["moody"] == "inproc command line none - of its tier"
-    assert rows["greet"] == "inproc handler job_deadline 2 s - of its tier"
-    assert rows["runaway"] == "subprocess default batch_deadline 0.3 s - of its tier"
+    assert rows["moody"] == "inproc command line - - - -"
+    assert rows["greet"] == "inproc handler job_deadline 2 s - - -"
+    assert rows["runaway"] == "subprocess default batch_deadline 0.3 s - - -"
+    assert rows["sleepy"] == "subprocess default - - synthesis presence, power, memory, quiet"
     assert set(rows) == {"kind", "square", "moody", "greet", "runaway", "sleepy", "vault_sync"}
 
 
@@ -48,12 +58,19 @@ def test_lanes_in_json(lanes: Shell) -> None:
         "kind": "square",
         "mode": "inproc",
         "why": "settings",
-        "limits": {"memory_limit": 2_000_000_000, "max_running": 2},
+        "limits": {"memory_limit": 2_000_000_000},
         "without_effect": ["memory_limit"],
+        "max_running": 2,
+        "unique": "waiting",
+        "exclusive_by": "path",
         "tier": "",
-        "gates": None,
+        "gates": ["power", "quiet"],
+        "gates_by": "kind",
+        "on_gate": "yield",
     }
     assert (kinds["sleepy"]["mode"], kinds["sleepy"]["without_effect"]) == ("subprocess", [])
+    assert (kinds["sleepy"]["gates_by"], kinds["sleepy"]["gates"]) == ("tier", list(CHOSEN))
+    assert (kinds["moody"]["gates"], kinds["moody"]["unique"], kinds["moody"]["max_running"]) == ([], None, 0)
 
 
 def test_a_run_takes_modes_from_its_command_line(lanes: Shell) -> None:

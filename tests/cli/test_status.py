@@ -119,7 +119,8 @@ def test_health_is_bad_for_these_reasons_alone(
     state: str, jobs: dict[str, int], wal: int, said: list[str]
 ) -> None:
     who = {"state": state, "run": 7, "pid": 42, "age_s": 9.0}
-    assert complaints({"supervisor": who, "jobs": jobs, "held": [], "survivors": [], "wal_mb": wal}) == said
+    facts = {"supervisor": who, "jobs": jobs, "claiming_stopped": [], "survivors": [], "wal_mb": wal}
+    assert complaints(facts) == said
 
 
 def test_a_run_that_stops_is_stopping_until_it_does_not_move(tmp_path: Path) -> None:

@@ -15,9 +15,10 @@ from landing.hold import Hold, HoldKind
 from landing.store import Store
 from policies.options import Options
 from supervisor import sensors
-from supervisor.cli.status import screen
+from supervisor.cli.status import batch, memory, screen
 from supervisor.lock import SupervisorLock
-from supervisor.told.status import running_facts, status
+from supervisor.told.running import running_facts
+from supervisor.told.status import status
 from tests.told.test_gates import BOOKS, GARBAGE, POWER
 
 BATTERY = {"gate": "power", "text": "on battery (61 %)", "until": "mains"}
@@ -261,30 +262,74 @@ ROW = {
     "total": None,
     "started_at": 1_000_000,
     "cancel_requested_at": None,
-    "options": {"batch_deadline": 120.0, "start_deadline": 300.0},
+    "options": {"batch_deadline": 120.0, "start_deadline": 300.0, "memory_limit": 6_000_000_000},
     "landed_before": 0,
+    "rows_before": 0,
+    "landed_at": 7_800_000,
+    "pid": 9,
 }
-NAMES = ("rate", "rate_s", "batch_s", "batch_limit_s")
+NAMES = ("rate", "rate_s", "batch_s", "batch_limit", "batch_limit_s")
+BATCH = ("batch_deadline", 120.0)
 
 
 @pytest.mark.parametrize(
     ("cells", "live", "facts"),
     [
-        ({}, True, (30.0, 10.0, None, 120.0)),
-        ({"landed_before": 3}, True, (None, None, None, 120.0)),
-        ({"landed_before": None}, True, (None, None, None, 120.0)),
-        ({"landed_before": 5}, True, (None, None, 10.0, 300.0)),
-        ({"landed_before": 5, "options": {"batch_deadline": 120}}, True, (None, None, 10.0, 120)),
-        ({"options": {"batch_deadline": "soon"}}, True, (30.0, 10.0, None, 0)),
-        ({"started_at": None}, True, (None, None, None, 120.0)),
-        ({"started_at": 10_500_000}, True, (None, None, None, 120.0)),
-        ({"landed_before": 5}, False, (None, None, None, 120.0)),
+        ({}, True, (30.0, 10.0, 3.2, *BATCH)),
+        ({"landed_before": 3, "rows_before": 250}, True, (5.0, 10.0, 3.2, *BATCH)),
+        ({"rows_before": None, "landed_at": None}, True, (None, None, None, *BATCH)),
+        ({"rows_before": 301}, True, (None, None, 3.2, *BATCH)),
+        ({"landed_before": 5, "rows_before": 300}, True, (0.0, 10.0, 3.2, "start_deadline", 300.0)),
+        ({"landed_before": 5, "options": {"batch_deadline": 120}}, True, (30.0, 10.0, 3.2, *BATCH)),
+        ({"options": {"batch_deadline": "soon"}}, True, (30.0, 10.0, 3.2, None, 0)),
+        ({"started_at": None}, True, (None, None, None, *BATCH)),
+        ({"started_at": 10_500_000}, True, (None, None, 3.2, *BATCH)),
+        ({"landed_at": 12_000_000}, True, (30.0, 10.0, 0.0, *BATCH)),
+        ({"landed_before": 5}, False, (None, None, None, *BATCH)),
     ],
-    ids=["whole", "resumed", "unknown", "first", "no-start", "garbage", "starting", "young", "dead"],
+    ids=[
+        *("whole", "resumed", "unknown", "odd", "first", "no-start", "garbage", "starting", "young"),
+        *("clock-back", "dead"),
+    ],
 )
 def test_rates_and_ages_are_told_only_where_somebody_knows_them(
     cells: dict[str, Any], live: bool, facts: tuple[Any, ...]
 ) -> None:
-    """LESSONS 31, C197: a rate is of this attempt alone, an age of a batch that has not come yet."""
-    found = running_facts({**ROW, **cells}, 11_000_000, live=live)
+    """LESSONS 31, C197: a rate is of this attempt alone, an age of the batch that landed last."""
+    found = running_facts({**ROW, **cells}, 11_000_000, None, live=live)
     assert tuple(found[name] for name in NAMES) == facts
+
+
+@pytest.mark.parametrize(
+    ("cells", "size", "facts", "words"),
+    [
+        ({}, 2_300_000_000, (2300.0, 6000.0), "2.3 GB of 6 GB"),
+        ({"options": {}}, 51_234_567, (51.23, 0), "51.2 MB"),
+        ({"options": {"memory_limit": "much"}}, 51_234_567, (51.23, 0), "51.2 MB"),
+        ({}, None, (None, 0), ""),
+    ],
+    ids=["limit", "none", "garbage", "nobody-can-tell"],
+)
+def test_memory_is_told_with_its_limit_where_somebody_sees_the_processes(
+    cells: dict[str, Any], size: int | None, facts: tuple[Any, ...], words: str
+) -> None:
+    """C97: a thread has no memory of its own, and nothing holds it to a limit."""
+    found = running_facts({**ROW, **cells}, 11_000_000, size, live=True)
+    assert (found["memory_mb"], found["memory_limit_mb"]) == facts
+    assert memory(found) == words
+
+
+@pytest.mark.parametrize(
+    ("cells", "live", "words"),
+    [
+        ({}, True, "batch 3.2 of 120 s"),
+        ({"landed_at": 1_000_000}, True, "batch 10 of 120 s"),
+        ({"landed_before": 5}, True, "start 3.2 of 300 s"),
+        ({"options": {}}, True, "batch 3.2 s, no limit"),
+        ({"landed_at": None}, True, "batch limit 120 s"),
+        ({"options": {}}, False, "no batch limit"),
+    ],
+)
+def test_the_age_of_a_batch_is_told_against_its_limit(cells: dict[str, Any], live: bool, words: str) -> None:
+    """SCREENS status."""
+    assert batch(running_facts({**ROW, **cells}, 11_000_000, None, live=live)) == words

@@ -103,36 +103,34 @@ def test_it_never_makes_a_store(shell: Shell) -> None:
     assert not shell.home.exists()
 
 
-def looks(*seen: tuple[float, int, int], attempt: int = 1) -> dict[str, Any]:
-    """Return what is told of a job after looks at (seconds, rows, batches)."""
+def looks(*seen: tuple[float, int], attempt: int = 1) -> dict[str, Any]:
+    """Return what is told of a job after looks at (seconds, rows)."""
     samples, job = Samples(), {}
-    for at, rows, batches in seen:
-        job = {"id": 7, "attempt": attempt, "rows": rows, "batches": batches, "rate": 1.0, "batch_s": None}
+    for at, rows in seen:
+        job = {"id": 7, "attempt": attempt, "rows": rows, "rate": 1.0}
         samples.add([job], at)
     return job
 
 
 def test_the_rate_is_of_the_last_seconds() -> None:
     """LESSONS 31: rates, not levels."""
-    job = looks(*((float(second), 100 * second, second) for second in range(31)))
-    assert (job["rate"], job["rate_s"], job["batch_s"]) == (100.0, WINDOW, 0.0)
-    slow = looks((0, 0, 0), (1, 100, 1), (2, 100, 1), (3, 100, 1), (4, 100, 1))
-    assert (slow["rate"], slow["rate_s"], slow["batch_s"]) == (25.0, 4, 3)
+    job = looks(*((float(second), 100 * second) for second in range(31)))
+    assert (job["rate"], job["rate_s"]) == (100.0, WINDOW)
+    slow = looks((0, 0), (1, 100), (2, 100), (3, 100), (4, 100))
+    assert (slow["rate"], slow["rate_s"]) == (25.0, 4)
 
 
 def test_a_rate_that_nobody_has_seen_is_not_told() -> None:
     """What status says stands until two looks lie far enough apart, and never too far."""
-    assert looks((0, 0, 0), (LEAST - 0.5, 50, 1))["rate"] == 1.0
-    asleep = looks((0, 0, 0), (3, 300, 3), (3 + FAR + 1, 9_000, 90))
-    assert (asleep["rate"], asleep["batch_s"]) == (1.0, None)
-    discarded = looks((0, 900, 5), (3, 10, 6))
-    assert (discarded["rate"], discarded["batch_s"]) == (1.0, None)
+    assert looks((0, 0), (LEAST - 0.5, 50))["rate"] == 1.0
+    assert looks((0, 0), (3, 300), (3 + FAR + 1, 9_000))["rate"] == 1.0, "asleep"
+    assert looks((0, 900), (3, 10))["rate"] == 1.0, "discarded"
 
 
 def test_attempts_are_told_apart_and_forgotten() -> None:
     samples = Samples()
     for at, attempt in ((0.0, 1), (3.0, 2)):
-        job = {"id": 7, "attempt": attempt, "rows": 900 * attempt, "batches": attempt, "rate": None}
+        job = {"id": 7, "attempt": attempt, "rows": 900 * attempt, "rate": None}
         samples.add([job], at)
     assert job["rate"] is None
     samples.add([], 4.0)

@@ -1,12 +1,17 @@
 """From enqueue to start."""
 
 import threading
+from contextlib import closing
 
 import pytest
 
-from landing.claim import LEASE_SECONDS, Renew
+from landing.claim import LEASE_SECONDS, ROUNDS, Renew
+from landing.connect import open_reader, store_path
 from landing.enqueue import Register, UnknownKind
 from landing.errors import StoreError
+from landing.hold import HoldKind
+from landing.retry import Retry
+from landing.views import data_version
 from policies.job import MICROS, Priority
 from policies.options import Options
 from tests.landing.stand import KINDS, START, Stand
@@ -225,3 +230,55 @@ def test_the_schema_itself_ties_a_lease_to_being_in_flight(stand: Stand, stateme
     with pytest.raises(StoreError, match="CHECK constraint failed"):
         stand.write(Run())
     assert stand.row(job)["state"] == "queued"
+
+
+def strangers(stand: Stand, number: int) -> list[int]:
+    """Queue jobs of a kind, and have its declaration lost, as an import finds it."""
+    stand.write(Register("app", {"gone": Options()}))
+    jobs = [stand.enqueue("gone") for _ in range(number)]
+    stand.alter("DELETE FROM laneway_kinds WHERE kind = 'gone'")
+    return jobs
+
+
+def test_a_job_of_a_kind_that_nobody_has_declared_fails_and_can_be_retried(stand: Stand) -> None:
+    """U23, A65, C123, K14: handler_missing, whatever else waits; nothing is spent."""
+    other, (job,) = stand.enqueue("embed"), strangers(stand, 1)
+    reply = stand.look()
+    assert reply.claimed is not None
+    assert reply.claimed.job == other
+    assert [(one.job, one.kind, one.number, one.code) for one in reply.refused] == [
+        (job, "gone", 1, "handler_missing")
+    ]
+    row, [attempt] = stand.row(job), stand.attempts(job)
+    assert (row["state"], row["reason"], row["fence"]) == ("failed", reply.refused[0].text, None)
+    assert (attempt["outcome"], attempt["error_code"], attempt["spent"]) == ("failed", "handler_missing", 0)
+    stand.write(Register("app", {"gone": Options()}))
+    stand.write(Retry(job))
+    assert stand.look(loaded=["gone"]).claimed is not None
+
+
+def test_one_of_a_kind_that_is_held_waits_for_who_holds_it(stand: Stand) -> None:
+    """U23, U27."""
+    (job,) = strangers(stand, 1)
+    stand.write(HoldKind("gone", "not yet"))
+    assert stand.look().refused == ()
+    assert stand.row(job)["state"] == "queued"
+
+
+def test_a_claim_fails_only_some_of_many_strangers_and_comes_again_at_once(stand: Stand) -> None:
+    """U23: others need not wait while it does."""
+    jobs = strangers(stand, ROUNDS + 1)
+    reply = stand.look()
+    assert (len(reply.refused), reply.next_wake) == (ROUNDS, stand.now)
+    assert [one.job for one in stand.look().refused] == jobs[ROUNDS:]
+
+
+def test_a_claim_that_finds_nothing_writes_nothing(stand: Stand) -> None:
+    """C97, K13: else a run would wake itself for ever."""
+    stand.look()
+    with closing(open_reader(store_path(stand.home))) as db:
+        before = data_version(db)
+        stand.look()
+        assert data_version(db) == before
+        stand.enqueue()
+        assert data_version(db) != before

@@ -51,6 +51,7 @@ def test_the_first_batch_replaces_what_was_there(stand: Stand) -> None:
     assert stand.notes() == [(again.job, 1, "new")]
     row = stand.row(again.job)
     assert (row["landed_seq"], row["landed_rows"], row["discards"]) == (2, 1, 0)
+    assert row["rows_before"] == 0, "all that there is are its own"
     stand.land(again, 3, (again.job, 2, "new"))
     assert (len(stand.notes()), stand.row(again.job)["landed_rows"]) == (2, 2)
 

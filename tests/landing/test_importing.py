@@ -2,9 +2,12 @@
 
 import hashlib
 import json
+import multiprocessing
+import os
+import signal
 import sqlite3
 import tracemalloc
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,8 +16,11 @@ import pytest
 
 from landing.enqueue import Register
 from landing.errors import NoStore, StoreError
-from landing.importing import Degraded, Import, Imported, NotAQueue
+from landing.importing import CopySlice, Degraded, Imported, bring_in
+from landing.oldqueue import ROWS, NotAQueue, opened
+from landing.store import Store
 from landing.times import micros
+from landing.transaction import Transaction
 from policies.job import MICROS, State
 from policies.options import Options
 from tests.landing.stand import START, Stand
@@ -63,9 +69,9 @@ def here(stand: Stand) -> Stand:
     return stand
 
 
-def bring(stand: Stand, path: Path) -> Imported:
-    imported: Imported = stand.write(Import(path))
-    return imported
+def bring(stand: Stand, path: Path, pause: Callable[[], object] = lambda: None) -> Imported:
+    with opened(path) as old:
+        return bring_in(old, stand.write, pause)
 
 
 def cells(stand: Stand, names: str) -> list[tuple[Any, ...]]:
@@ -169,9 +175,12 @@ def test_what_is_here_for_ever_is_not_added_again(here: Stand, old: Path) -> Non
 
 def test_kinds_that_nobody_declared_here_are_kept(here: Stand, old: Path) -> None:
     """C96, K14: they wait for an application that has them."""
-    add(old, [job(kind="chat_sync")])
-    bring(here, old)
-    assert cells(here, "kind, state") == [("chat_sync", State.QUEUED)]
+    add(old, [job(kind="chat_sync"), *(job(kind=f"gone {n}", state="done") for n in range(3))])
+    add(old, [job(kind="unheard", state="deferred"), job(kind="chat_sync")])
+    assert bring(here, old).strangers == ("chat_sync", "unheard")
+    assert cells(here, "kind, state")[0] == ("chat_sync", State.QUEUED)
+    add(old, [job(kind=f"many {n}") for n in range(150)])
+    assert len(bring(here, old).strangers) == 100
     assert here.look(loaded=KINDS).claimed is None
 
 
@@ -275,13 +284,123 @@ def test_a_file_of_many_rows_comes_in_and_stays_as_it_is(here: Stand, old: Path)
     ]
 
 
-def test_an_import_holds_no_more_memory_for_more_rows(here: Stand, old: Path) -> None:
-    """C96: row by row."""
-    fill(old, 3_000)
+def peak_of(work: Callable[[], object]) -> int:
+    """The most bytes that Python held meanwhile."""
     tracemalloc.start()
     try:
-        bring(here, old)
-        _now, peak = tracemalloc.get_traced_memory()
+        work()
+        return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak < 1 << 20  # the payloads alone have three times that
+
+
+def test_an_import_holds_no_more_memory_for_more_rows(here: Stand, old: Path) -> None:
+    """C96: a slice at a time."""
+    fill(old, 2 * ROWS)
+    few = peak_of(lambda: bring(here, old))
+    fill(old, 8 * ROWS)
+    many = peak_of(lambda: bring(here, old))
+    assert many < 1.5 * few
+
+
+# --- slices
+
+
+def test_others_write_between_the_slices_of_an_import(here: Stand, old: Path) -> None:
+    """C96: nobody waits for more than one of them, and what they hold is bounded by bytes, too."""
+    fill(old, 2 * ROWS)
+    add(old, [job(payload=json.dumps("x" * 900_000)) for _ in range(10)])
+    found: list[int] = []
+    reply = bring(here, old, pause=lambda: found.append(here.enqueue("note")))
+    assert sum(reply.counts.values()) == 2 * ROWS + 10
+    assert len(found) == 4, "2 x 500 rows, then 4 MiB hold four large rows"
+    assert here.query("SELECT COUNT(*) FROM laneway_jobs") == [(2 * ROWS + 14,)]
+    ((told,),) = here.query("SELECT detail FROM laneway_events WHERE name = 'imported'")
+    assert json.loads(told) == {"path": str(old), **reply.counts}
+
+
+def numbers(stand: Stand) -> list[int]:
+    """Which rows of `many` are here."""
+    return [n for (n,) in stand.query("SELECT json_extract(payload, '$.n') FROM laneway_jobs ORDER BY 1")]
+
+
+class Fatal:
+    """An operation of a process that is killed before its COMMIT."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    def apply(self, tx: Transaction) -> None:
+        self.inner.apply(tx)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def bring_and_die(home: Path, path: Path, slices: int, *, committed: bool) -> None:
+    """Import so many slices, and be killed: right after the last COMMIT, or right before the next one."""
+    store, copied = Store(home, lambda: START), 0
+
+    def write(operation: Any) -> Any:
+        nonlocal copied
+        if isinstance(operation, CopySlice):
+            if copied == slices:
+                operation = Fatal(operation)
+            copied += 1
+        reply = store.write(operation)
+        if committed and copied == slices:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return reply
+
+    with opened(path) as old:
+        bring_in(old, write, lambda: None)
+
+
+@pytest.mark.parametrize("committed", [False, True], ids=["before-commit", "after-commit"])
+def test_an_import_that_is_killed_goes_on_where_it_was_and_no_row_is_lost_or_doubled(
+    here: Stand, old: Path, *, committed: bool
+) -> None:
+    """C96, U32: killed in each of its slices in turn."""
+    fill(old, 4 * ROWS)
+    before, context = digest(old), multiprocessing.get_context("spawn")
+    for one in range(1, 4):
+        args = (here.home, old, 1)
+        dying = context.Process(target=bring_and_die, args=args, kwargs={"committed": committed})
+        dying.start()
+        dying.join(60)
+        assert dying.exitcode == -signal.SIGKILL
+        assert numbers(here) == list(range(one * ROWS))
+    assert sum(bring(here, old).counts.values()) == ROWS
+    assert numbers(here) == list(range(4 * ROWS))
+    assert bring(here, old) == Imported({}, ())
+    assert digest(old) == before
+
+
+def bring_all(home: Path, path: Path, replies: Any) -> None:
+    store = Store(home, lambda: START)
+    with opened(path) as old:
+        replies.put(sum(bring_in(old, store.write, lambda: None).counts.values()))
+
+
+def test_two_imports_of_one_file_at_once_bring_in_each_row_once(here: Stand, old: Path) -> None:
+    """C96: each goes on behind what the other has copied."""
+    fill(old, 6 * ROWS)
+    context = multiprocessing.get_context("spawn")
+    replies = context.Queue()
+    both = [context.Process(target=bring_all, args=(here.home, old, replies)) for _ in range(2)]
+    for one in both:
+        one.start()
+    assert sum(replies.get(timeout=60) for _ in both) == 6 * ROWS
+    for one in both:
+        one.join(20)
+    assert numbers(here) == list(range(6 * ROWS))
+
+
+def test_two_queues_that_begin_alike_are_two(here: Stand, old: Path, tmp_path: Path) -> None:
+    """C96: their first jobs were created at different times."""
+    add(old, [job()])
+    other = tmp_path / "other.db"
+    with closing(sqlite3.connect(other)) as db:
+        db.execute(LAST_SHAPE)
+    add(other, [job(created_at="2023-05-06T12:00:01"), job(kind="note")])
+    assert bring(here, old).counts == {"queued": 1}
+    assert bring(here, other).counts == {"queued": 2}
+    assert bring(here, other) == bring(here, old) == Imported({}, ())

@@ -97,7 +97,7 @@ def cells(home: Path) -> dict[str, list[tuple[object, ...]]]:
         found = {}
         for name in sorted(bytes(name).decode() for (name,) in names):
             columns = [row[1].decode() for row in db.execute(f"PRAGMA table_info ({name})")]
-            rows = db.execute(f"SELECT * FROM {name} ORDER BY 1, 2").fetchall()
+            rows = db.execute(f"SELECT * FROM {name} ORDER BY {', '.join('12'[: len(columns)])}").fetchall()
             found[name] = [tuple(zip(columns, row, strict=True)) for row in rows]
     return found
 

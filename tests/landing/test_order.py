@@ -1,11 +1,12 @@
 """Which of many waiting jobs a claim takes, and that nothing waits behind what cannot start."""
 
+import json
 from functools import partial
 
 import pytest
 
 from landing.connect import open_writer, store_path
-from landing.enqueue import Register, RegisterTiers, UnknownTier
+from landing.enqueue import LearnTiers, Register, RegisterTiers, UnknownTier
 from landing.sql import queue as sql
 from landing.transaction import Transaction
 from policies.gates.vocabulary import Blocked, Gate
@@ -35,6 +36,64 @@ def test_a_job_has_the_tier_and_the_window_of_its_load(tiered: Stand) -> None:
     tiered.enqueue(tier="synthesis")
     claimed = tiered.claim()
     assert (tiered.row(claimed.job)["tier"], tiered.row(claimed.job)["num_ctx"]) == ("synthesis", 8192)
+
+
+def test_a_job_that_was_queued_before_its_tier_was_known_has_its_window_at_the_next_claim(
+    stand: Stand,
+) -> None:
+    """C73, C113, C144: rows with equal windows batch, whoever knew of them when; no row is touched before."""
+    stand.write(Register("app", {"early": Options(tier="synthesis"), "late": Options(tier="synthesis")}))
+    early = stand.enqueue("early")
+    stand.write(RegisterTiers({"synthesis": 8192}))
+    other, late = stand.enqueue("embed"), stand.enqueue("late")
+    assert [stand.row(job)["num_ctx"] for job in (early, late)] == [0, 8192]
+    stand.write(RegisterTiers({"synthesis": 4096}))
+    order = partial(in_claim_order, loaded=("synthesis", 4096))
+    kinds = ("early", "late", "embed")
+    claims = [stand.look(loaded=kinds, order=order).claimed for _ in kinds]
+    assert [(one.job, one.window) for one in claims if one] == [(early, 4096), (late, 4096), (other, 0)]
+    assert [stand.row(job)["num_ctx"] for job in (early, late)] == [4096, 4096]
+
+
+@pytest.mark.parametrize("unique", ["waiting", "forever"])
+def test_a_request_meets_an_equal_one_of_before_its_tier_was_known(stand: Stand, unique: str) -> None:
+    """C76, A9: what the store has learned since makes no other job of it; it still promotes."""
+    stand.write(Register("app", {"report": Options(tier="synthesis", unique=unique, priority=60)}))
+    first = stand.enqueue("report")
+    stand.write(RegisterTiers({"synthesis": 8192}))
+    assert stand.enqueue("report", priority=20) == first
+    claimed = stand.look(loaded={"report": Options()}).claimed
+    assert claimed is not None
+    assert (claimed.tier, claimed.window) == ("synthesis", 8192)
+    assert claimed.priority == (20 if unique == "waiting" else 60)
+
+
+def test_a_store_learns_tiers_from_whoever_knows_them_and_what_a_run_said_stands(stand: Stand) -> None:
+    """C113."""
+
+    def known() -> object:
+        ((value,),) = stand.query("SELECT value FROM laneway_meta WHERE name = 'tiers'")
+        return json.loads(value)
+
+    stand.write(LearnTiers({"synthesis": 0}))
+    stand.write(LearnTiers({"synthesis": 8192, "big": 1}))
+    assert known() == {"synthesis": 8192, "big": 1}
+    stand.write(LearnTiers({"synthesis": 0, "big": 2}))
+    assert known() == {"synthesis": 8192, "big": 1}
+    stand.write(RegisterTiers({"synthesis": 4096}))
+    assert known() == {"synthesis": 4096}
+
+
+@pytest.mark.parametrize("cell", ["", "{", "[]", '{"synthesis": "wide"}', '{"synthesis": null}'])
+def test_garbage_for_the_tiers_counts_as_nothing_known(stand: Stand, cell: str) -> None:
+    """C113: nothing fails over it."""
+    stand.write(Register("app", {"report": Options(tier="synthesis")}))
+    stand.write(RegisterTiers({}))
+    stand.alter("UPDATE laneway_meta SET value = ? WHERE name = 'tiers'", cell)
+    job = stand.enqueue("report")
+    claimed = stand.look(loaded={"report": Options()}).claimed
+    assert claimed is not None
+    assert (claimed.job, claimed.window) == (job, 0)
 
 
 def test_a_tier_that_nobody_defined_is_refused_and_nothing_is_written(tiered: Stand) -> None:
@@ -144,6 +203,7 @@ def test_a_claim_among_a_thousand_kinds_takes_the_oldest(stand: Stand) -> None:
     """C79, K14."""
     stand.write(Depth(1000, 1))
     kinds = {f"kind {number}": Options() for number in range(1000)}
+    stand.write(Register("app", kinds))
     claimed = stand.look(loaded=kinds).claimed
     assert claimed is not None
     assert claimed.kind == "kind 0"

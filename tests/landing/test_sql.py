@@ -75,7 +75,7 @@ HOT = [
     *("IN_FLIGHT_JOBS", "ENDED_SINCE", "LAST_RUN", "GROUP", "RETRIED"),
     *(name for name in statements() if name.startswith(("PRUNABLE", "DELETE_"))),
     *("JOBS_TAGGED", "JOBS_OF_KIND", "WAKE_LOST", "DISCARD", "LAST_CODE", "SURVIVORS"),
-    "ATTEMPTS_WITHOUT_WORLDS",
+    *("ATTEMPTS_WITHOUT_WORLDS", "IN_FLIGHT_BEFORE", "COUNT_ANEW"),
 ]
 
 

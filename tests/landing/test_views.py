@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from landing import views
+from landing.claim import Start
 from landing.connect import make_home, open_writer, store_path
 from landing.errors import JobNotFound
 from landing.ledger import Report
@@ -32,6 +33,7 @@ def test_a_job_is_shown_with_its_result_and_without_its_fence(stand: Stand) -> N
     shown = see(stand, views.job, claimed.job)
     row = stand.row(claimed.job)
     hidden = {"fence", "digest", "group_id", "discards", "identity", "exclusive"}
+    hidden |= {"pid", "rows_before", "landed_at"}
     assert set(shown) == set(row) - hidden | {"result"}
     assert all(shown[name] == row[name] for name in set(row) - hidden)
     assert shown["result"] is None
@@ -119,7 +121,7 @@ def first_schema(home: Path) -> Stand:
 VIEWS: list[tuple[Any, dict[str, Any]]] = [
     *[(view, {}) for view in (views.counts, views.kinds, views.last_run, views.in_flight, views.waiting)],
     *[(view, {}) for view in (views.pending, views.jobs, views.data_version, views.free_bytes)],
-    *[(view, {}) for view in (views.deferred, views.exclusive, views.holds)],
+    *[(view, {}) for view in (views.deferred, views.exclusive, views.holds, views.declared)],
     *[(view, {"job_id": 1}) for view in (views.job, views.attempts, views.events)],
     *[(views.jobs, {name: value}) for name, value in (("tag", "t"), ("kind", "embed"), ("state", "queued"))],
     *[(views.prunable, {"before": 9, "states": ENDED, "tag": tag}) for tag in (None, "t")],
@@ -301,6 +303,25 @@ def test_in_flight_waiting_and_pending_say_what_is_going_on(stand: Stand) -> Non
     assert see(stand, views.pending) == [
         {"kind": "once", "reason": "backoff", "jobs": 1, "wake_at": START + 9}
     ]
+
+
+def test_what_runs_is_told_with_what_its_attempt_has_done_and_when(stand: Stand) -> None:
+    """LESSONS 31, C97: what earlier attempts landed is told apart, the last batch has its time."""
+    first = stand.running()
+    stand.tick(1)
+    stand.land(first, 1, (first.job, 1, "a"), (first.job, 2, "b"))
+    [row] = see(stand, views.in_flight)
+    assert (row["rows_before"], row["landed_at"], row["pid"]) == (0, START + MICROS, 0)
+    stand.finish(first, Verdict(Move.RELEASE, "yielded"), 1, report=Report(outcome=Outcome.YIELDED))
+    stand.tick(1)
+    again = stand.claim()
+    assert stand.write(Start(again.job, again.fence, pid=4711))
+    [row] = see(stand, views.in_flight)
+    assert (row["rows_before"], row["landed_at"], row["pid"]) == (2, stand.now, 4711)
+    stand.tick(1)
+    stand.land(again, 2, (again.job, 3, "c"))
+    [row] = see(stand, views.in_flight)
+    assert (row["landed_rows"], row["rows_before"], row["landed_at"]) == (3, 2, stand.now)
 
 
 def test_what_ended_lately_is_counted_by_outcome(stand: Stand) -> None:

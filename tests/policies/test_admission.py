@@ -1,8 +1,10 @@
 """What a claim asks about a head, beside the gates themselves."""
 
+from dataclasses import replace
+
 import pytest
 
-from policies.admission import Admission, depends_on, rule_of
+from policies.admission import Admission, rule_of
 from policies.gates.vocabulary import CHOSEN, Gate, Limits
 from policies.identity import exclusive_of
 from policies.job import Head
@@ -48,9 +50,17 @@ def test_a_kind_has_the_gates_that_it_lists_or_those_of_its_tier(
 
 def test_readings_are_needed_for_the_tier_that_a_job_has() -> None:
     """C62: and for none that nobody goes by."""
-    kinds = {"embed": PLAIN}
-    assert depends_on([("embed", "")], kinds, TIERS) == frozenset()
-    assert depends_on([("embed", "synthesis")], kinds, TIERS) == {"presence", "power", "memory"}
+    admission = Admission(kinds={"embed": PLAIN}, tiers=TIERS, limits=Limits())
+    assert admission.depends_on([("embed", "")]) == frozenset()
+    assert admission.depends_on([("embed", "synthesis")]) == {"presence", "power", "memory"}
+
+
+def test_what_a_kind_asks_of_the_gates_is_worked_out_once() -> None:
+    """U27: claims, grants and yields all ask, again and again for each job in flight."""
+    admission = Admission(kinds={"embed": PLAIN}, tiers=TIERS, limits=Limits())
+    later = replace(admission, promised=1)
+    assert later.rule("embed", "minilm") is admission.rule("embed", "minilm")
+    assert admission.rule("embed", "minilm") is not admission.rule("embed", "synthesis")
 
 
 @pytest.mark.parametrize(

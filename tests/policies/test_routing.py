@@ -1,7 +1,8 @@
 """Where a job goes, who may say so, and what settings may say of tiers."""
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from policies import routing
 from policies.job import Priority
-from policies.routing import BUILT_IN, HEAVY_TIERS, Decider, Plan, Router, Tier, UnknownTier, tiers_from
+from policies.routing import BUILT_IN, HEAVY_TIERS, Advice, Decider, Plan, Tier, UnknownTier, tiers_from
 
 ROOT = Path(__file__).resolve().parents[2]
 WINDOWS = {"synthesis": 32_768, "routine": 8192, "gpu": 4096}
@@ -22,7 +23,6 @@ def plan_of(
     *,
     tier: tuple[str | None, str | None] = (None, None),
     priority: tuple[int | None, int | None] = (None, None),
-    router: Router | None = None,
     windows: Mapping[str, int] = WINDOWS,
 ) -> Plan:
     """Both pairs are (what the job says, what its kind declares)."""
@@ -33,7 +33,6 @@ def plan_of(
         declared_tier=tier[1],
         explicit_priority=priority[0],
         declared_priority=priority[1],
-        router=router,
     )
 
 
@@ -55,7 +54,7 @@ def test_the_rules_send_each_kind_where_the_table_says() -> None:
 def test_every_other_kind_known_or_not_is_routine(kind: str) -> None:
     """C111."""
     if kind not in PINNED + SYNTHESIS:
-        assert plan_of(kind) == Plan("routine", 8192, Priority.INTERACTIVE, Decider.RULE)
+        assert plan_of(kind) == Plan("routine", 8192, Priority.DEFAULT, Decider.RULE)
 
 
 def test_the_window_is_that_of_the_tier_so_that_equal_windows_batch() -> None:
@@ -70,10 +69,12 @@ def test_the_window_is_that_of_the_tier_so_that_equal_windows_batch() -> None:
     assert plan_of("dream", windows={}).window == 0
 
 
-def test_a_tier_has_the_priority_of_a_kind_that_has_none_of_its_own() -> None:
-    """C112."""
-    tiers = {tier: plan_of("embed", tier=(None, tier)).priority for tier in (*BUILT_IN, "gpu")}
-    assert tiers == {"pinned": 0, "synthesis": 100, "stretch": 100, "routine": 10, "gpu": 10}
+def test_a_priority_is_a_kinds_own_and_not_its_tiers() -> None:
+    """C72, C112, U35: what a kind of nobody's table is pinned for must not outrank the owner."""
+    for tier in (*BUILT_IN, "gpu"):
+        assert plan_of("embed", tier=(None, tier)).priority == plan_of("embed").priority == 50
+        assert plan_of("dream", tier=(None, tier)).priority == plan_of("dream").priority == 100
+        assert plan_of("ambassador", tier=(tier, None)).priority == plan_of("ambassador").priority == 0
 
 
 def test_what_a_kind_declares_wins_over_its_tier_and_what_a_job_says_over_both() -> None:
@@ -103,55 +104,73 @@ def test_what_a_job_says_of_its_tier_wins_over_its_kind_and_that_over_the_rules(
     assert plan_of("dream", tier=(None, "")).by is Decider.RULE
 
 
-def never(kind: str) -> str:
-    raise AssertionError(f"asked about {kind}")
-
-
-def test_a_router_is_asked_only_where_nobody_has_said_anything() -> None:
+def test_a_router_may_be_asked_only_where_nobody_has_said_anything() -> None:
     """C110: rules first."""
-    for kind in PINNED + SYNTHESIS:
-        assert plan_of(kind, router=never) == plan_of(kind)
-    assert plan_of("embed", tier=("stretch", None), router=never).by is Decider.EXPLICIT
-    assert plan_of("embed", tier=(None, "stretch"), router=never).by is Decider.DECLARED
+    assert [
+        kind for kind in (*PINNED, *SYNTHESIS, "embed", "shadow") if routing.is_open(kind, None, None)
+    ] == [
+        "embed",
+        "shadow",
+    ]
+    assert routing.is_open("embed", None, "")
+    assert not routing.is_open("embed", None, "stretch")
+    assert not any(routing.is_open("embed", explicit, None) for explicit in ("stretch", ""))
 
 
-def test_a_router_that_names_a_tier_decides() -> None:
+def test_a_router_is_given_kind_and_payload_and_names_a_tier() -> None:
     """C110."""
-    asked: list[str] = []
+    asked: list[tuple[str, Any]] = []
 
-    def router(kind: str) -> str:
-        asked.append(kind)
+    def router(kind: str, payload: Any) -> str:
+        asked.append((kind, payload))
         return "gpu"
 
-    assert plan_of("embed", router=router) == Plan("gpu", 4096, Priority.INTERACTIVE, Decider.MODEL)
-    assert asked == ["embed"]
-    assert plan_of("embed", router=lambda kind: "stretch").priority == Priority.BACKGROUND
+    assert routing.ask(router, "embed", {"n": 1}) == Advice("gpu")
+    assert asked == [("embed", {"n": 1})]
 
 
-ANSWERS = [
-    (None, "the router knew no tier"),
-    ("synthesys", "the router said 'synthesys', which is no tier"),
-    ("", "the router said '', which is no tier"),
-    ("x" * 500, f"the router said '{'x' * 40}', which is no tier"),
-    (["synthesis"], "the router said no tier but a value of type list"),
-    (1, "the router said no tier but a value of type int"),
+def raising(error: BaseException) -> Any:
+    raise error
+
+
+class Name(StrEnum):
+    GPU = "gpu"
+
+
+class Broken(Exception):
+    def __str__(self) -> str:
+        raise SystemExit
+
+
+ANSWERS: list[tuple[Callable[[], object], Advice]] = [
+    (lambda: "", Advice("")),
+    (lambda: Name.GPU, Advice("gpu")),
+    (lambda: None, Advice(None, "the router knew no tier")),
+    (lambda: ["gpu"], Advice(None, "the router said no tier but a value of type list")),
+    (lambda: 1, Advice(None, "the router said no tier but a value of type int")),
+    (lambda: raising(ValueError("no")), Advice(None, "the router raised ValueError")),
+    (lambda: raising(RecursionError()), Advice(None, "the router raised RecursionError")),
+    (lambda: raising(SystemExit(1)), Advice(None, "the router raised SystemExit")),
+    (lambda: raising(Broken()), Advice(None, "the router raised Broken")),
 ]
 
 
-@pytest.mark.parametrize(("answer", "fallback"), ANSWERS, ids=[why for _, why in ANSWERS])
-def test_a_router_that_knows_no_tier_leaves_it_to_the_rules_and_the_plan_says_so(
-    answer: object, fallback: str
+@pytest.mark.parametrize(("answer", "advice"), ANSWERS, ids=[str(advice) for _, advice in ANSWERS])
+def test_whatever_a_router_does_costs_its_advice_and_no_job(
+    answer: Callable[[], object], advice: Advice
 ) -> None:
-    """C110."""
-    plan = plan_of("embed", router=lambda kind: answer)
-    assert plan == Plan("routine", 8192, Priority.INTERACTIVE, Decider.RULE, fallback)
+    """C110: no code of its error's runs either."""
+    found = routing.ask(lambda _kind, _payload: answer(), "embed", None)
+    assert (found, type(found.tier)) == (advice, type(advice.tier))
 
 
-def test_a_router_that_raises_leaves_it_to_the_rules_and_the_plan_says_so() -> None:
-    """C110."""
-    plan = plan_of("embed", router=never)
-    assert plan.fallback == "the router raised AssertionError"
-    assert (plan.tier, plan.by) == ("routine", Decider.RULE)
+def test_somebody_who_interrupts_a_router_interrupts_the_enqueue() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        routing.ask(lambda _kind, _payload: raising(KeyboardInterrupt()), "embed", None)
+
+
+def test_what_a_router_named_is_shown_by_its_beginning() -> None:
+    assert routing.no_tier("x" * 500) == f"the router said '{'x' * 40}', which is no tier"
 
 
 @pytest.mark.parametrize("said", [("synthesys", None), (None, "synthesys"), ("synthesys", "routine")])

@@ -55,6 +55,8 @@ def meets(job: Jobs, ctx: Context) -> Pairs:
 
 @app.lane("wedged_in_c", batch_deadline=0.5, grace=0.5, max_attempts=1)
 def wedged_in_c(job: Jobs, ctx: Context) -> Pairs:
+    if "pid" in job.payload:
+        Path(job.payload["pid"]).write_text(str(os.getpid()))
     yield 0, "before the wedge"
     ctypes.PyDLL(None).pause()  # holds the GIL
     yield 1, "never"
@@ -188,7 +190,18 @@ def slow_lander(job: Jobs, ctx: Context) -> Pairs:
 @slow_lander.lander
 def land_slowly(db: Landing, job: Jobs, rows: Rows[tuple[int, str]]) -> None:
     db.execute("INSERT INTO items VALUES (?, -1, 'slow', 0)", (job.id,))
-    time.sleep(2.0)
+    if "until_gone" in job.payload:
+        until_gone(Path(job.payload["until_gone"]))
+    else:
+        time.sleep(2.0)
+
+
+def until_gone(pid: Path) -> None:
+    """Wait until the process that a file names, or will name, is gone; at most half a minute."""
+    until = time.monotonic() + 30
+    while not pid.exists() or Path("/proc", pid.read_text()).exists():
+        assert time.monotonic() < until, "it is still there"
+        time.sleep(0.01)
 
 
 @app.lane("bad_lander", max_attempts=1)

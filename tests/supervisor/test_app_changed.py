@@ -142,20 +142,20 @@ def test_status_and_show_tell_why_the_jobs_of_a_held_application_wait(tmp_path: 
         if breaks:
             source.write_text("raise RuntimeError('broken by the change')\n")
         jobs = [house.enqueue("tell") for _ in range(9)]
-        facts = wait_for(lambda: (found := status(house.home))["held"] and found)
+        facts = wait_for(lambda: (found := status(house.home))["claiming_stopped"] and found)
         last = story(house.home, jobs[-1])
         assert run.end() == 0
     code, words = ("app_start_failed", "broken by the change") if breaks else ("app_changed", REMEDY)
     assert not facts["healthy"]
     [reason] = facts["reasons"]
     assert words in reason
-    [held] = facts["held"]
+    [held] = facts["claiming_stopped"]
     assert (held["code"], held["text"]) == (code, reason)
     assert sorted(held["kinds"]) == ["count", "orphan", "tell", "wait"]
     assert last["waits"][0]["reason"] == code
     assert {group["reason"] for group in facts["waiting"]} <= {code, "queued", "others_run"}
     after = status(house.home)
-    assert after["held"] == [], "it is the run that holds them, no more"
+    assert after["claiming_stopped"] == [], "it is the run that holds them, no more"
     assert story(house.home, jobs[-1])["waits"][0]["reason"] == "no_supervisor"
 
 

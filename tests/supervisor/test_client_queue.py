@@ -8,16 +8,20 @@ from pathlib import Path
 import pytest
 
 from landing.connect import store_path
-from landing.enqueue import KeyInUse, UnknownKind, UnknownTier
+from landing.enqueue import KeyInUse, RegisterTiers, UnknownKind, UnknownTier
 from landing.errors import InvalidTransition, JobNotFound, NoStore
 from landing.runs import CloseRun, OpenRun, Tell
 from policies.retry import judge
+from policies.routing import Tier
 from supervisor import sensors
 from supervisor.api import App
+from supervisor.application import LoadedApp, checked
 from supervisor.client import Client, JobRef
 from supervisor.client.change import change
 from supervisor.errors import OptionRefused
 from supervisor.lock import SupervisorLock
+from supervisor.settings.gates import Scheduling
+from supervisor.settings.values import Settings
 from supervisor.told.story import story
 
 
@@ -110,8 +114,168 @@ def test_a_tier_is_one_that_somebody_has_defined(tmp_path: Path) -> None:
     client.enqueue("embed", tier="")
     rows = [client.job(job) for job in (1, 2, 3)]
     assert [(row["tier"], row["num_ctx"]) for row in rows] == [("", 0), ("large", 8192), ("", 0)]
-    with pytest.raises(UnknownTier, match=r"tiers here: large, minilm$"):
+    with pytest.raises(UnknownTier, match=r"tiers here: large, minilm, pinned, routine, stretch, synthesis$"):
         Client(tmp_path).enqueue("embed", tier="zebra")
+
+
+def test_a_kinds_own_tier_has_its_window_from_the_first_job_on(tmp_path: Path) -> None:
+    """C113: before any run, for whoever has the settings, or an application that was loaded with them."""
+    app = App("warm")
+
+    @app.lane("embed", tier="minilm")
+    def embed(job, ctx):
+        yield 1
+
+    @embed.lander
+    def land(db, job, rows):
+        pass
+
+    minilm = {"minilm": Tier("minilm", window=512)}
+    settings = Settings(
+        home=tmp_path, app=None, max_workers=1, folder=tmp_path, scheduling=Scheduling(tiers=minilm)
+    )
+    application = checked((LoadedApp("warm.py", app),), settings)
+    for number, client in enumerate(
+        (Client(tmp_path / "a", app, {"minilm": 512}), Client(tmp_path / "b", application)), 1
+    ):
+        row = client.job(client.enqueue("embed").id)
+        assert (number, row["tier"], row["num_ctx"]) == (number, "minilm", 512)
+    blind = Client(tmp_path / "c", app)
+    first, second = blind.enqueue("embed").id, Client(tmp_path / "c", application).enqueue("embed").id
+    assert [blind.job(job)["num_ctx"] for job in (first, second)] == [0, 512]
+
+
+def test_a_kind_of_the_table_goes_by_it_whoever_declares_it(tmp_path: Path) -> None:
+    """C110, C111, C112, U35: also where nobody has loaded any settings."""
+    app = App("ruled")
+
+    @app.lane("dream")
+    def dream(job, ctx):
+        yield 1
+
+    @app.handler("ambassador", priority=5)
+    def ambassador(job, ctx):
+        return None
+
+    client = Client(tmp_path, app)
+    rows = [client.job(client.enqueue(kind).id) for kind in ("dream", "ambassador", "vault_sync")]
+    assert [(row["tier"], row["priority"]) for row in rows] == [
+        ("synthesis", 100),
+        ("pinned", 5),
+        ("pinned", 100),
+    ]
+
+
+# --- a router
+
+
+def routed(*answers: object) -> tuple[App, list[tuple[str, object]]]:
+    """An application with a router that gives these answers, and what it was asked."""
+    app, asked, left = notes(), list[tuple[str, object]](), list(answers)
+
+    @app.lane("large", tier="stretch")
+    def large(job, ctx):
+        yield 1
+
+    @app.lane("dream")
+    def dream(job, ctx):
+        yield 1
+
+    @app.router
+    def choose(kind: str, payload: object) -> object:
+        asked.append((kind, payload))
+        answer = left.pop(0) if left else "synthesis"
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    return app, asked
+
+
+def test_a_router_decides_the_tier_of_a_kind_that_nobody_has_routed(tmp_path: Path) -> None:
+    """C110: rules first; it sees kind and payload, and the priority stays the kind's."""
+    app, asked = routed("minilm", "stretch")
+    client = Client(tmp_path, app, {"minilm": 512, "stretch": 0, "synthesis": 0})
+    refs = client.enqueue_many("embed", [{"n": (1, 2)}, 2])
+    refs += [client.enqueue("large"), client.enqueue("dream"), client.enqueue("vault_sync")]
+    refs += [client.enqueue("embed", tier="synthesis"), client.enqueue("embed", tier="")]
+    rows = [client.job(ref.id) for ref in refs]
+    assert [(row["kind"], row["tier"], row["num_ctx"], row["priority"]) for row in rows] == [
+        ("embed", "minilm", 512, 50),
+        ("embed", "stretch", 0, 50),
+        ("large", "stretch", 0, 50),
+        ("dream", "synthesis", 0, 100),
+        ("vault_sync", "pinned", 0, 100),
+        ("embed", "synthesis", 0, 50),
+        ("embed", "", 0, 50),
+    ]
+    assert asked == [("embed", {"n": [1, 2]}), ("embed", 2)]
+    assert {ref.warning for ref in refs} == {""}
+
+
+@pytest.mark.parametrize(
+    ("answer", "warning"),
+    [
+        (OSError("no model"), "the router raised OSError"),
+        (None, "the router knew no tier"),
+        ("minlm", "the router said 'minlm', which is no tier"),
+        ("", "the router said '', which is no tier"),
+        (512, "the router said no tier but a value of type int"),
+    ],
+)
+def test_a_router_that_is_of_no_use_costs_a_warning_and_no_job(
+    tmp_path: Path, answer: object, warning: str
+) -> None:
+    """C110: the job goes where it would have gone without a router."""
+    client = Client(tmp_path, routed(answer)[0])
+    assert client.enqueue("embed") == JobRef(1, "created", warning)
+    assert client.job(1)["tier"] == ""
+    assert client.enqueue("embed") == JobRef(2, "created")
+    assert client.job(2)["tier"] == "synthesis"
+
+
+def test_a_router_is_asked_by_whoever_has_the_application_loaded(tmp_path: Path) -> None:
+    """C110: elsewhere the rules decide."""
+    app, asked = routed()
+    Client(tmp_path, app).enqueue("embed")
+    elsewhere = Client(tmp_path)
+    elsewhere.enqueue("embed")
+    assert [elsewhere.job(job)["tier"] for job in (1, 2)] == ["synthesis", ""]
+    assert asked == [("embed", None)]
+
+
+def test_a_router_knows_the_tiers_that_a_run_has_told_the_store(tmp_path: Path) -> None:
+    """C110."""
+    app, _asked = routed("minilm")
+    client = Client(tmp_path, app)
+    change(tmp_path, RegisterTiers({"minilm": 512}), create_missing=True)
+    ref = client.enqueue("embed")
+    assert (ref.warning, client.job(ref.id)["num_ctx"]) == ("", 512)
+
+
+def test_what_a_router_says_makes_no_other_request_of_the_same(tmp_path: Path) -> None:
+    """C74, A9, U2: it may change its mind, and more urgent requests still promote."""
+    app, _asked = routed("synthesis", "stretch", "synthesis", None)
+    client = Client(tmp_path, app)
+    assert client.enqueue("report", 1) == JobRef(1, "created")
+    assert client.enqueue("report", 1, priority=10) == JobRef(1, "coalesced")
+    assert client.enqueue("ingest", 1) == JobRef(2, "created")
+    assert client.enqueue("ingest", 1) == JobRef(2, "existing", "the router knew no tier")
+    row = client.job(1)
+    assert (row["tier"], row["priority"]) == ("synthesis", 10)
+    with sqlite3.connect(store_path(tmp_path)) as db:
+        group = "SELECT g.tier, g.priority FROM laneway_jobs j JOIN laneway_groups g ON g.id = group_id"
+        assert db.execute(f"{group} WHERE j.id = 1").fetchall() == [("synthesis", 10)]
+    db.close()
+
+
+def test_an_application_has_one_router_that_takes_kind_and_payload() -> None:
+    """C110: one typed error."""
+    app, _asked = routed()
+    with pytest.raises(ValueError, match=r"^app 'notes' has a router already$"):
+        app.router(lambda kind, payload: None)
+    with pytest.raises(ValueError, match=r"^the router of app 'bare' must take \(kind, payload\), not"):
+        App("bare").router(lambda kind: None)  # type: ignore[arg-type]
 
 
 def test_the_tiers_that_need_no_settings_are_known_to_a_new_store(client: Client) -> None:

@@ -12,7 +12,7 @@ from supervisor import events
 from supervisor.cli.lines import sentence
 from tests.supervisor.serving import GALLERY, House, kill_session, offspring, wait_for
 
-SLACK_MS = 250.0
+SLACK_MS = 2000.0
 """The benchmarks measure how late a kill is; here the machine may have other work."""
 
 
@@ -141,12 +141,13 @@ def test_a_kill_leaves_no_zombie_and_no_descriptor(house: House) -> None:
     assert offspring() == children
 
 
-def test_a_sleeping_lander_does_not_hold_up_a_kill_in_another_lane(house: House) -> None:
-    """Promise 5: while a lander sleeps 2 s in its transaction, a wedged child still dies on time."""
-    wedged = house.enqueue("wedged_in_c")
-    slow = house.enqueue("slow_lander")
+def test_a_sleeping_lander_does_not_hold_up_a_kill_in_another_lane(house: House, tmp_path: Path) -> None:
+    """Promise 5: a lander that sleeps in its transaction until a wedged child is dead sees its end."""
+    pid = str(tmp_path / "pid")
+    wedged = house.enqueue("wedged_in_c", {"pid": pid})
+    slow = house.enqueue("slow_lander", {"until_gone": pid})
     house.serve()
-    assert kill_of(house, wedged)["late_ms"] < SLACK_MS
+    assert kill_of(house, wedged)["rung"] == "term"
     assert house.job(slow)["state"] == "done"
     ended = {event.job: n for n, event in enumerate(house.events) if isinstance(event, events.AttemptEnded)}
     assert ended.keys() == {wedged, slow}

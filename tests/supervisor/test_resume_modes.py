@@ -253,7 +253,7 @@ def test_what_a_stopped_child_sends_after_its_deadline_changes_nothing(house: Ho
     house.serve()
     (attempt,) = house.attempts(job)
     assert (attempt["outcome"], attempt["kill"]["rung"]) == ("timed_out", "kill")
-    assert attempt["kill"]["late_ms"] < 50
+    assert attempt["kill"]["late_ms"] < 2000
     assert attempt["kill"]["survivors"] == []
     assert house.items(job) == [(0, "in time")]
     late = stale(house)

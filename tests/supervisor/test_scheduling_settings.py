@@ -28,6 +28,11 @@ def land(db, job, rows):
 """
 
 
+SPANS = '[gates] quiet must be spans of the day like ["22:00-07:00", "12:30-14:00"] (two digits each)'
+WARM = '[tiers.warm]\nmodel = "warm"\nmemory = "6GB"\npinned = true\n'
+BIG = '[tiers.big]\nmodel = "big"\nmemory = '
+
+
 def scheduling(folder: Path, text: str) -> Scheduling:
     (folder / "supervisor.toml").write_text(text)
     return load_settings(cwd=folder, environ={}).scheduling
@@ -106,9 +111,11 @@ def test_a_machine_that_nobody_sits_at_says_so(tmp_path: Path) -> None:
         ("[gates]\npower_floor = 101", "[gates] power_floor must be a number from 0 to 100, not 101"),
         ("[gates]\npower_floor = true", "[gates] power_floor must be a number from 0 to 100, not True"),
         ('[gates]\nmemory = "much"', "[gates] memory must be a number of bytes"),
-        ('[gates]\nquiet = "22:00-07:00"', '[gates] quiet must be a list of spans like "22:00-07:00"'),
-        ('[gates]\nquiet = ["25:00-07:00"]', '[gates] quiet must be a list of spans like "22:00-07:00"'),
-        ('[gates]\nquiet = ["22:00-24:30"]', '[gates] quiet must be a list of spans like "22:00-07:00"'),
+        ('[gates]\nquiet = "22:00-07:00"', f"{SPANS}, not '22:00-07:00'"),
+        ('[gates]\nquiet = ["25:00-07:00"]', f"{SPANS}, not '25:00-07:00'"),
+        ('[gates]\nquiet = ["22:00-07:00", "9:00-17:00"]', f"{SPANS}, not '9:00-17:00'"),
+        ('[gates]\nquiet = ["22:00-24:30", "12:30-14:00"]', f"{SPANS}, not '22:00-24:30'"),
+        ('[gates]\nquiet = ["22:00-07:00", 5]', f"{SPANS}, not 5"),
         ('[gates]\nollama = "ftp://here"', "[gates] ollama must be an address like"),
         ("[order]\naging_step = -1", "[order] aging_step must be a whole number from 0 to 1000000, not -1"),
         ("[order]\naging_floor = 1.5", "[order] aging_floor must be a whole number"),
@@ -121,6 +128,27 @@ def test_what_cannot_be_is_refused_in_one_line(tmp_path: Path, text: str, said: 
     """LESSONS 63, 64."""
     [line] = complaints(tmp_path, text)
     assert line.startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (f'{BIG}"30GB"', "big would make it 30 of 24 GB; lower its memory, or raise memory in [gates]"),
+        (
+            f'{WARM}{BIG}"20GB"',
+            "big beside warm would make it 26 of 24 GB; set evicts_pinned = true, or raise memory in [gates]",
+        ),
+    ],
+)
+def test_a_model_that_can_never_be_loaded_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    """C136, U28: whatever else goes, there is no room for it."""
+    assert complaints(tmp_path, text) == [f"[tiers.big] can never be loaded: {said}"]
+
+
+@pytest.mark.parametrize("more", [f'{WARM}{BIG}"18GB"', f'{WARM}{BIG}"23GB"\nevicts_pinned = true', WARM])
+def test_a_model_that_fits_when_others_go_is_none_of_that(tmp_path: Path, more: str) -> None:
+    """C136, U28."""
+    assert scheduling(tmp_path, more).tiers["pinned"].model is None
 
 
 def test_all_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:

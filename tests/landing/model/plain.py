@@ -65,6 +65,9 @@ class Plain:
 
     def clamp_waits(self, now: int) -> int:
         """Let backoffs that are counted from a time to come begin now; return how many."""
+        for job in self.jobs.values():
+            if job.state == State.DEFERRED and job.wake is not None:
+                job.wake = min(job.wake, now)
         late = [
             job
             for job in self.jobs.values()
@@ -72,13 +75,18 @@ class Plain:
         ]
         for job in late:
             job.wake, job.watch_key = now + max(0, (job.wake or 0) - job.counted), str(now)
-        return len(late)
+        kept = [job for job in self.jobs.values() if job.watch == "held" and int(job.watch_key or 0) > now]
+        kept = [job for job in kept if job.attempts[-1].at > now]
+        for job in kept:
+            job.watch_key = str(now + max(0, int(job.watch_key or 0) - job.attempts[-1].at))
+        return len(late) + len(kept)
 
     def shift_waits(self, run: int, by: int, since: int, now: int) -> int:
         """Move the waits that began before the clock was set; return how many."""
         moved = 0
         for job in self.jobs.values():
             fresh = any(one.outcome is not None and since <= one.at <= now for one in job.attempts)
+            fresh |= job.wake is not None and job.watch_key is not None and since <= int(job.watch_key) <= now
             if fresh:
                 continue
             if job.wake is not None:
