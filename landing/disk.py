@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -39,18 +40,31 @@ def refuse_network(home: Path) -> None:
 
 
 def file_system(folder: Path) -> str:
-    """Return the type of the file system that a folder is on or would be, "unknown" where nothing tells."""
+    """Return the type of the file system that a folder is on or would be, "unknown" where nothing tells.
+
+    One that is there is looked up once for each device that it is on: every enqueue asks.
+    """
     try:
-        return type_at(MOUNTS.read_text("utf-8", "surrogateescape"), folder.resolve())
+        return known(folder, folder.stat().st_dev, MOUNTS)
+    except OSError:
+        return look_up(folder, 0, MOUNTS)
+
+
+def look_up(folder: Path, _device: int, table: Path) -> str:
+    """Look a folder up in the table of what is mounted."""
+    try:
+        return type_at(table.read_text("utf-8", "surrogateescape"), folder.resolve())
     except (OSError, RuntimeError):  # no such table here; or links that lead in a circle
         return UNKNOWN
+
+
+known: Final = lru_cache(maxsize=64)(look_up)
 
 
 def type_at(mountinfo: str, path: Path) -> str:
     """Return the type of the file system at an absolute path without links, by the text of mountinfo.
 
     The longest mount point above the path holds it; of two at one place the later covers the other.
-    Every enqueue asks, so it compares texts.
     """
     best, kind, below = -1, UNKNOWN, f"{path}/"
     for point, name in mounts(mountinfo):
