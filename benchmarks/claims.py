@@ -16,11 +16,12 @@ from statistics import median
 from typing import NamedTuple
 
 from benchmarks.queued import fill, kinds_of
-from landing.claim import Claim, Claimed, Start
+from landing.claim import Claim, Claimed
 from landing.connect import open_writer, store_path
 from landing.enqueue import Enqueue
 from landing.finish import Finish
 from landing.guard import Writer
+from landing.lease import Start
 from landing.ledger import Report
 from landing.transaction import Transaction, committing
 from policies.admission import Admission

@@ -14,11 +14,12 @@ from typing import Any
 
 from benchmarks.measure import Bench
 from landing.batches import Land
-from landing.claim import Claim, Claimed, ClaimReply, Start
+from landing.claim import Claim, Claimed, ClaimReply
 from landing.connect import open_reader, store_path
 from landing.enqueue import Enqueue
 from landing.finish import Finish
 from landing.lander import Clocks, Lander
+from landing.lease import Start
 from landing.ledger import Report
 from landing.snapshot import snapshot, store_size
 from landing.transaction import Operation

@@ -14,9 +14,10 @@ from typing import Any
 from benchmarks.measure import Bench
 from benchmarks.rows_app import make_rows
 from landing.batches import Land, Landed
-from landing.claim import Claim, Start
+from landing.claim import Claim
 from landing.connect import open_reader, store_path
 from landing.lander import Clocks, Lander
+from landing.lease import Start
 from landing.snapshot import wal_size
 from policies.priority import in_claim_order
 from supervisor import sensors

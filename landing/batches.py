@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from landing.claim import lease_end
 from landing.enqueue import Enqueue
+from landing.lease import lease_end
 from landing.sql import attempt as sql
 from landing.sql import runs as runs_sql
 from landing.text import error_text, is_a, type_name

@@ -1,4 +1,4 @@
-"""Operations on a job from claim to start: claim, start, renew (SPEC C79, C83, U15, U27).
+"""The claim: the one place where a job is taken (SPEC C79, C83, U15, U27).
 
 wake what is due -> heads in claim order -> a gate blocks its group | held back alone | leased
 """
@@ -12,6 +12,7 @@ from typing import Any, Final
 from landing import refuse
 from landing.cells import mapping, text, unreadable, whole
 from landing.enqueue import windows_of
+from landing.lease import Start, lease_end
 from landing.refuse import Refused, Taken
 from landing.sql import queue as sql
 from landing.transaction import Transaction
@@ -19,7 +20,6 @@ from policies.gates.vocabulary import Blocked
 from policies.job import MICROS, Head, InFlight, Priority
 from policies.verdict import Admit, Asks
 
-LEASE_SECONDS: Final = 60.0
 WAKES: Final = 1000
 """Rows that one claim wakes at most, so that it takes milliseconds however many are due."""
 
@@ -114,7 +114,8 @@ class Claim:
     """Take the best queued job of the `ready` kinds; `loaded` are the kinds this supervisor can run.
 
     `order(heads, now)` puts the heads into claim order, `fence` is 128 random bits in
-    hex. One `now` stamps both ends of the lease (SPEC C83).
+    hex. One `now` stamps both ends of the lease (SPEC C83). Jobs of the `inproc` kinds begin with it: what
+    they do to the process that claims must find them begun, or the next start would give them back for ever.
     """
 
     run: int
@@ -122,6 +123,7 @@ class Claim:
     fence: str
     ready: frozenset[str]
     loaded: frozenset[str]
+    inproc: frozenset[str] = frozenset()
     order: Callable[[Iterable[Head], int], list[Head]]
     admit: Admit = admit_all
 
@@ -236,6 +238,8 @@ class Claim:
         if (cell := unreadable(row, head.kind)) is not None:
             found.refused.append(refuse.unreadable(tx, taken, cell))
             return None
+        if head.kind in self.inproc:
+            Start(head.job, self.fence).apply(tx)
         return Claimed(
             job=row["id"],
             attempt=taken.attempt,
@@ -257,36 +261,6 @@ class Claim:
             window=whole(row["num_ctx"], 0),
             priority=whole(row["priority"], Priority.DEFAULT),
         )
-
-
-def lease_end(now: int) -> int:
-    """Return when a lease taken or renewed at `now` runs out."""
-    return now + int(LEASE_SECONDS * MICROS)
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """Leased to running, when the child has entered the compute half; `pid` is it, None for a thread."""
-
-    job: int
-    fence: str
-    pid: int | None = None
-
-    def apply(self, tx: Transaction) -> bool:
-        """Return False when the fence is dead (SPEC A24)."""
-        args = {"job": self.job, "fence": self.fence, "pid": self.pid, "now": tx.now}
-        return tx.one(sql.START, args) is not None
-
-
-@dataclass(frozen=True, slots=True)
-class Renew:
-    """Renew all leases of a run in one UPDATE; the fences stay (SPEC A22)."""
-
-    run: int
-
-    def apply(self, tx: Transaction) -> int:
-        """Return how many leases were renewed."""
-        return tx.run(sql.RENEW, {"run": self.run, "lease": lease_end(tx.now)})
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from landing.claim import NEVER, Renew
+from landing.claim import NEVER
+from landing.lease import Renew
 from landing.ledger import add_event
 from landing.sql import runs as sql
 from landing.transaction import Transaction

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from landing.batches import Land
-from landing.claim import Claim, Renew, Start
+from landing.claim import Claim
 from landing.finish import Finish
+from landing.lease import Renew, Start
 from landing.runs import CloseRun, OpenRun
 
 Reach = Callable[[str], object]

@@ -29,9 +29,9 @@ from ipc.messages import (
     Yielded,
 )
 from landing.batches import Land, Landed
-from landing.claim import Start
 from landing.faults import Reach, unarmed
 from landing.lander import Lander, Raised
+from landing.lease import Start
 from landing.reader import Reader
 from policies.job import Outcome
 from supervisor import events, faults
@@ -112,8 +112,9 @@ class Conversation:
         attempt.started = True
         claimed = attempt.claimed
         self._world.report(events.JobStarted(claimed.job, claimed.kind, claimed.number))
-        pid = None if attempt.loaded.profile.thread else attempt.worker.child.pid
-        start = Start(claimed.job, claimed.fence, pid)
+        if attempt.loaded.profile.thread:  # its claim has said so
+            return
+        start = Start(claimed.job, claimed.fence, attempt.worker.child.pid)
         self._lander.submit(start, lambda reply: self._start_answered(attempt, reply))
 
     def _start_answered(self, attempt: Attempt, reply: Any) -> None:

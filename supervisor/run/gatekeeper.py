@@ -172,6 +172,8 @@ class Gatekeeper:
             return
         self._dirty, self._looked_at = False, now
         self._want(self._groups)
+        if self._guards:
+            self._look_for_alarms()
         if self._scheduling.limits.quiet and (quiet := self._is_quiet()) != self._quiet:
             self._quiet = quiet
             self.listener()
@@ -205,13 +207,15 @@ class Gatekeeper:
         self._told, self._told_at = facts, now
         self._lander.submit(Tell(self._world.run, facts | {"at": self._world.now()}), lambda _reply: None)
 
-    def _news(self, readings: Readings) -> None:
+    def _news(self, _readings: Readings) -> None:
         self._dirty = True
-        if self._guards:
-            self._alarms = watchdog.rising(self._alarms, readings.memory)
-            for flag in self._alarms.risen:
-                self._raise_alarm(flag)
         self.listener()
+
+    def _look_for_alarms(self) -> None:
+        """Raise one where a reading has become alarming, by however little: that need not be news."""
+        self._alarms = watchdog.rising(self._alarms, self.readings.memory)
+        for flag in self._alarms.risen:
+            self._raise_alarm(flag)
 
     def _raise_alarm(self, flag: watchdog.Flag) -> None:
         """One job for a reading that has become alarming, at the next boundary (SPEC C115)."""

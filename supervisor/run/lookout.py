@@ -6,8 +6,8 @@ or has changed.
 
 from typing import Any, Final
 
-from landing.claim import Renew
 from landing.clock import ShiftWaits
+from landing.lease import Renew
 from landing.runs import Held
 from policies.job import MICROS
 from supervisor import events, sensors

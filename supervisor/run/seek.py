@@ -173,6 +173,7 @@ class Seeker:
                 name for name, one in usable.items() if one.profile in ready and (free or not one.takes_slot)
             ),
             loaded=frozenset(usable),
+            inproc=frozenset(name for name, one in usable.items() if one.profile.thread),
             order=self._gates.order(self._models.loaded),
             admit=self._gates.admission(),
         )

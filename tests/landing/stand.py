@@ -13,12 +13,13 @@ from typing import Any
 from landing import views
 from landing.batches import Land, Landed
 from landing.cancel import Cancel, Cancelled
-from landing.claim import Claim, Claimed, ClaimReply, Start, admit_all
+from landing.claim import Claim, Claimed, ClaimReply, admit_all
 from landing.connect import open_reader, store_path
 from landing.enqueue import Enqueue, Register
 from landing.faults import Reach, unarmed
 from landing.finish import Finish, Finished
 from landing.lander import Clocks, Lander, Notice
+from landing.lease import Start
 from landing.ledger import Report
 from landing.migrate import MigrateApp
 from landing.runs import Opened, OpenRun

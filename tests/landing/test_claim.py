@@ -5,11 +5,12 @@ from contextlib import closing
 
 import pytest
 
-from landing.claim import LEASE_SECONDS, ROUNDS, Renew
+from landing.claim import ROUNDS
 from landing.connect import open_reader, store_path
 from landing.enqueue import Register, UnknownKind
 from landing.errors import StoreError
 from landing.hold import HoldKind
+from landing.lease import LEASE_SECONDS, Renew
 from landing.retry import Retry
 from landing.views import data_version
 from policies.job import MICROS, Priority

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from landing.claim import LEASE_SECONDS, Claimed
+from landing.claim import Claimed
 from landing.clock import ShiftWaits
 from landing.hold import Hold, Unhold
 from landing.importing import bring_in
+from landing.lease import LEASE_SECONDS
 from landing.ledger import Report
 from landing.oldqueue import opened
 from landing.transaction import Transaction

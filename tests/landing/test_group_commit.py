@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from landing.batches import Landed, LanderRaised
-from landing.claim import Claim, Renew
+from landing.claim import Claim
 from landing.connect import open_reader, store_path
 from landing.enqueue import Enqueue
 from landing.errors import JobNotFound, StoreError
 from landing.faults import POINTS
 from landing.finish import Finished
 from landing.lander import Raised
+from landing.lease import Renew
 from landing.transaction import CommitLost, Refused, Transaction
 from policies.priority import in_claim_order
 from tests.landing.stand import (

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from landing import views
-from landing.claim import Start
 from landing.connect import make_home, open_writer, store_path
 from landing.errors import JobNotFound
+from landing.lease import Start
 from landing.ledger import Report
 from landing.snapshot import snapshot
 from landing.transaction import Transaction

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from landing.claim import Renew
 from landing.connect import open_writer, store_path
+from landing.lease import Renew
 from supervisor import events
 from supervisor.events import BatchLanded, RunStarted, Stopping, Warned
 from supervisor.run.daemon import Served

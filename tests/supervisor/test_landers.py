@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from landing.claim import Start
 from landing.errors import StoreError
+from landing.lease import Start
 from landing.transaction import Transaction
 from supervisor.lock import is_live
 from tests.supervisor.serving import House, wait_for

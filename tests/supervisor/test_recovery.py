@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from ipc.leftovers import MARKER, Leftovers, can_look
-from landing.claim import Claim, Start
+from landing.claim import Claim
 from landing.connect import open_writer, store_path
+from landing.lease import Start
 from landing.migrate import INIT_LOCK, init_lock
 from landing.runs import OpenRun
 from landing.snapshot import store_identity

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import strategies as st
 
 from landing.batches import Land, Landed, LanderRaised
-from landing.claim import Claimed, Start
+from landing.claim import Claimed
 from landing.enqueue import Enqueue, Enqueued, KeyInUse
 from landing.finish import Finish, Finished
+from landing.lease import Start
 from landing.ledger import Report
 from policies.gates.vocabulary import Blocked, Gate
 from policies.job import MICROS, Disposition, InFlight, Outcome, State

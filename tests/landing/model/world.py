@@ -2,8 +2,8 @@
 
 from hypothesis import strategies as st
 
-from landing.claim import Renew
 from landing.clock import ShiftWaits
+from landing.lease import Renew
 from landing.runs import CloseRun
 from policies.job import MICROS
 from tests.landing.model.both import Both

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from supervisor import App, Client, Context, Job, Landing, Rows
+from supervisor import App, Context, Job, Landing, Rows
 
 app = App("closing")
 app.migration(1, "CREATE TABLE items (job INT, n INT, PRIMARY KEY (job, n)) WITHOUT ROWID")
@@ -49,15 +49,14 @@ CLOSES = {
 
 @app.handler("closes")
 def closes(job: Job[dict[str, Any]], ctx: Context) -> str:
-    """Close some once the lane works and this very job is known to have begun, and nothing the next time.
+    """Close some once the lane works, and nothing the next time.
 
     With `take`, files are opened in their places, and the handler goes on.
     """
     folder = Path(job.payload["folder"])
     if (folder / "once").exists():
         return "not again"
-    client = Client(job.payload["home"])
-    while not ((folder / "pid").exists() and client.job(job.id)["state"] == "running"):
+    while not (folder / "pid").exists():
         time.sleep(0.01)
     (folder / "once").touch()
     numbers = CLOSES[job.payload["what"]]()
@@ -68,6 +67,12 @@ def closes(job: Job[dict[str, Any]], ctx: Context) -> str:
         (folder / "go").touch()
         time.sleep(60)
     return "closed"
+
+
+@app.handler("ends_all", retry_safe=True, max_attempts=3)
+def ends_all(job: Job[dict[str, Any]], ctx: Context) -> str:
+    """End the process before anybody hears of this."""
+    os._exit(9)
 
 
 @app.lane("steady", batch_rows=1)

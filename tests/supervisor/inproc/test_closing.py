@@ -91,3 +91,20 @@ def test_nothing_is_written_to_what_a_handler_opens_in_the_place_of_what_it_clos
     steady, closes, _out, _err = severed(house, tmp_path, what, take=True)
     assert [file.name for file in tmp_path.glob("taken-*") if file.stat().st_size] == []
     goes_on(house, tmp_path, steady, closes)
+
+
+def test_a_handler_that_ends_its_process_at_once_counts_each_time_and_comes_to_an_end(house: House) -> None:
+    """U3, U7: else every start would meet it again, for ever."""
+    job = house.enqueue("ends_all")
+    for number in range(1, 4):
+        process = house.start("--until-idle")
+        try:
+            process.communicate(timeout=60)
+        finally:
+            kill_session(process)
+        assert process.returncode == 9
+        assert len(house.attempts(job)) == number
+    assert house.serve().ended == "idle"
+    row = house.job(job)
+    assert (row["state"], row["failures"]) == ("failed", 3)
+    assert row["reason"] == "orphaned by unclean exit of run #3"
