@@ -8,6 +8,8 @@ from landing.transaction import Transaction
 from policies.job import MICROS
 
 LEASE_SECONDS: Final = 60.0
+RENEW_SECONDS: Final = LEASE_SECONDS / 2
+"""So often a run renews its leases: well within one (SPEC U44)."""
 
 
 def lease_end(now: int) -> int:

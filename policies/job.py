@@ -70,8 +70,8 @@ class Priority:
 
 
 def as_id(number: int) -> int:
-    """Return a job's number as the store can look it up: 0, which no job has, for one it cannot hold."""
-    return number if 0 < number < 2**63 else 0
+    """Return a job's number as the store can look it up: 0, which no job has, for what is none."""
+    return number if type(number) is int and 0 < number < 2**63 else 0
 
 
 MICROS: Final = 1_000_000

@@ -11,7 +11,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 MEASURED = [name for name in os.environ if name.startswith("COVERAGE_PROCESS_")]
-ONE_IN = 8
+ONE_IN = 3
 
 
 @pytest.fixture(autouse=True)

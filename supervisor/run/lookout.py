@@ -7,7 +7,7 @@ or has changed.
 from typing import Any, Final
 
 from landing.clock import ShiftWaits
-from landing.lease import Renew
+from landing.lease import RENEW_SECONDS, Renew
 from landing.runs import Held
 from policies.job import MICROS
 from supervisor import events, sensors
@@ -23,7 +23,6 @@ from supervisor.run.seek import ignore
 from supervisor.told.units import duration
 
 LOOK_SECONDS: Final = 1.0
-RENEW_SECONDS: Final = 30.0
 
 
 class Lookout:

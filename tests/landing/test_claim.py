@@ -10,7 +10,7 @@ from landing.connect import open_reader, store_path
 from landing.enqueue import Register, UnknownKind
 from landing.errors import StoreError
 from landing.hold import HoldKind
-from landing.lease import LEASE_SECONDS, Renew
+from landing.lease import LEASE_SECONDS, RENEW_SECONDS, Renew
 from landing.retry import Retry
 from landing.views import data_version
 from policies.job import MICROS, Priority
@@ -283,3 +283,8 @@ def test_a_claim_that_finds_nothing_writes_nothing(stand: Stand) -> None:
         assert data_version(db) == before
         stand.enqueue()
         assert data_version(db) != before
+
+
+def test_a_lease_outlives_a_renewal_that_is_missed() -> None:
+    """U44, A74: nobody can set either."""
+    assert LEASE_SECONDS >= 2 * RENEW_SECONDS > 0

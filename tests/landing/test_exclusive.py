@@ -47,7 +47,7 @@ def waits(stand: Stand, job: int) -> tuple[object, ...]:
 
 
 def test_a_rival_waits_until_what_it_may_not_run_beside_has_ended(mines: Stand) -> None:
-    """A49, U37, K14: its own reason, with a watch, set by the claim that refused it."""
+    """A19, A49, U37, K14: its own reason, with a watch, set by the claim that refused it."""
     first, second = mines.enqueue("mine", ONE), mines.enqueue("mine", ONE)
     running = take(mines)
     assert running.job == first

@@ -1,5 +1,7 @@
 """The words of a job."""
 
+from typing import Any
+
 import pytest
 
 from policies.job import ENDED, IN_FLIGHT, WAITING, Outcome, Priority, Resume, State, as_id
@@ -34,8 +36,8 @@ def test_priorities_are_lower_first() -> None:
     )
 
 
-@pytest.mark.parametrize("number", [0, -1, -(2**70), 2**63, 10**30])
-def test_a_number_that_no_row_can_have_is_looked_up_as_zero(number: int) -> None:
+@pytest.mark.parametrize("number", [0, -1, -(2**70), 2**63, 10**30, True, "1", 1.0, None])
+def test_what_is_no_number_that_a_row_can_have_is_looked_up_as_zero(number: Any) -> None:
     assert as_id(number) == 0
 
 

@@ -17,8 +17,8 @@ TIERS = {**BUILT_IN, "minilm": Tier("minilm"), "qwen": Tier("qwen")}
 LEASE = 0.5
 RUN = f"""
 import sys
-import landing.claim, supervisor.run.lookout
-landing.claim.LEASE_SECONDS = {LEASE}
+import landing.lease, supervisor.run.lookout
+landing.lease.LEASE_SECONDS = {LEASE}
 supervisor.run.lookout.RENEW_SECONDS = {LEASE / 4}
 from supervisor.cli import main
 sys.exit(main(sys.argv[1:]))

@@ -94,7 +94,7 @@ def test_nothing_is_written_to_what_a_handler_opens_in_the_place_of_what_it_clos
 
 
 def test_a_handler_that_ends_its_process_at_once_counts_each_time_and_comes_to_an_end(house: House) -> None:
-    """U3, U7: else every start would meet it again, for ever."""
+    """U3, U6: else every start would meet it again, for ever."""
     job = house.enqueue("ends_all")
     for number in range(1, 4):
         process = house.start("--until-idle")
