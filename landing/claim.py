@@ -179,7 +179,7 @@ class Claim:
 
     def refuse_strangers(self, tx: Transaction, found: Found) -> bool:
         """Fail queued jobs of kinds that nobody has declared here; tell whether there may be more."""
-        rows = tx.all(sql.STRANGERS, {"most": ROUNDS})
+        rows = tx.all(sql.STRANGERS, {"most": ROUNDS, "loaded": json.dumps(sorted(self.loaded))})
         for row in rows:
             _, taken = self.lease(tx, row["id"], row["kind"], whole(row["num_ctx"], 0))
             found.refused.append(refuse.missing(tx, taken))

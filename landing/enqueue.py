@@ -44,18 +44,20 @@ class KeyInUse(StoreError, ValueError):
 class Register:
     """Write down an application's kinds, so that enqueue, show, cancel and retry need no application.
 
-    The kinds in `discards` can remove what they have landed.
+    The kinds in `discards` can remove what they have landed; `router` says that the application has one.
     """
 
     app: str
     kinds: Mapping[str, Options]
     discards: frozenset[str] = frozenset()
+    router: bool = False
 
     def apply(self, tx: Transaction) -> None:
         """Insert or update one row a kind; equal rows are left alone."""
         for kind, options in self.kinds.items():
             row = {"kind": kind, "app": self.app, "options": written(options), "now": tx.now}
             tx.run(sql.REGISTER_KIND, row | {"discards": kind in self.discards})
+        tx.run(sql.HAS_ROUTER if self.router else sql.HAS_NO_ROUTER, {"app": self.app})
 
 
 @cache

@@ -12,7 +12,7 @@ from landing.ledger import add_event
 from landing.sql import control as sql
 from landing.text import clean
 from landing.transaction import Transaction
-from policies.job import as_id
+from policies.job import State, as_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Unhold:
         """
         if (row := tx.one(sql.WATCH, (as_id(self.job),))) is None:
             raise JobNotFound(self.job)
-        if row["watch"] != "held":
+        if row["watch"] != "held" or row["state"] != State.PENDING:
             return Changed(self.job, row["state"], changed=False)
         wake = row["wake"]
         if is_whole(wake) and wake > tx.now:

@@ -3,14 +3,15 @@
 queued, done, deferred, failed --> the same    running --> queued (requeued) | failed (orphaned)
 a cell that holds what nobody stored there --> failed, `unreadable: COLUMN`
 
-The number of the last row that was copied is written down with each slice: an import that was killed, or is
-told to go over the same file again, adds what it has not added yet, and no row twice (SPEC C96, U32).
+Each row is noted as it is copied, by what never changes of it: an import that was killed, runs beside
+another, or goes over the same file or a copy again, adds what is not there yet, no row twice (SPEC C96, U32).
 """
 
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from landing.cells import mapping
@@ -69,37 +70,21 @@ NOTHING: Final = Imported({}, ())
 
 
 @dataclass(frozen=True, slots=True)
-class LastCopied:
-    """Ask for the number of the last row of a file, known by its `name`, that has been copied."""
-
-    name: str
-
-    def apply(self, tx: Transaction) -> int:
-        """Return it, or what comes before all rows."""
-        seen = tx.one(sql.SEEN, (self.name,))
-        return int(seen["value"]) if seen is not None else BEFORE_ALL
-
-
-@dataclass(frozen=True, slots=True)
 class CopySlice:
-    """Copy a slice, which follows the row `after` of the old file; `before` is what came of all before it."""
+    """Copy the rows of a slice that have not been copied; `before` is what came of all before it."""
 
-    old: OldQueue
-    after: int
+    path: Path
     rows: Slice
     before: Imported
 
-    def apply(self, tx: Transaction) -> Imported | None:
-        """Return what has become of all rows so far; None where somebody else has copied meanwhile."""
-        if LastCopied(self.old.name).apply(tx) != self.after:
-            return None
+    def apply(self, tx: Transaction) -> Imported:
+        """Return what has become of all rows so far."""
         copying = Copying(tx, self.before)
         for row in self.rows.rows:
-            copying.add(row)
-        if (last := self.rows.last(self.after)) != self.after:
-            tx.run(sql.SEE, {"name": self.old.name, "value": str(last)})
+            if tx.run(sql.NOTE_COPIED, (row.mark,)):
+                copying.add(row)
         if copying.counts and not self.rows.more:
-            add_event(tx, None, None, "imported", {"path": str(self.old.path), **copying.counts})
+            add_event(tx, None, None, "imported", {"path": str(self.path), **copying.counts})
         return Imported(dict(copying.counts), tuple(copying.degraded), tuple(copying.strangers))
 
 
@@ -114,15 +99,11 @@ def bring_in(old: OldQueue, write: Callable[[Operation[Any]], Any], pause: Calla
     Raises:
         StoreError: the file cannot be read, or the store not be written; what came before that stays.
     """
-    last: int = write(LastCopied(old.name))
-    found, more = NOTHING, True
+    last, found, more = BEFORE_ALL, NOTHING, True
     while more:
         rows = old.after(last)
-        copied: Imported | None = write(CopySlice(old, last, rows, found))
-        if copied is None:
-            last = write(LastCopied(old.name))
-        else:
-            found, last, more = copied, rows.last(last), rows.more
+        found = write(CopySlice(old.path, rows, found))
+        last, more = rows.last(last), rows.more
         if more:
             pause()
     return found

@@ -86,6 +86,10 @@ class Lander:
         notice: called in the lander thread when the disk is full, the store is locked, read-only or
             broken, or its WAL cannot be folded back.
         reach: called in the lander thread at each fault point (`landing.faults`).
+
+    Attributes:
+        at_work: the operation that is being applied, and since when (monotonic); an application's lander
+            may be hanging in it.
     """
 
     def __init__(
@@ -110,6 +114,7 @@ class Lander:
         self._turnstile = Turnstile(home, self._db, clocks.monotonic, self._closing.wait)
         self._more = True
         self._warned: set[str] = set()
+        self.at_work: tuple[Operation[Any], float] | None = None
         self._thread = threading.Thread(target=self._serve, name="lander", daemon=True)
         self._thread.start()
 
@@ -207,7 +212,11 @@ class Lander:
         """Apply an operation and return its answer; it must have left the transaction open."""
         step = step_of(operation)
         self._reach(step.begin)
-        answer = operation.apply(tx)
+        self.at_work = operation, self._clocks.monotonic()
+        try:
+            answer = operation.apply(tx)
+        finally:
+            self.at_work = None
         tx.must_be_open()
         self._reach(step.applied)
         return answer

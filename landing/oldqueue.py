@@ -3,6 +3,7 @@
 old file --after(row)--> Slice: rows that fit into one short transaction --landing.importing--> jobs
 """
 
+import re
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -16,7 +17,7 @@ from landing.errors import StoreError
 from landing.sql import importing as sql
 from landing.times import micros
 from policies.identity import digest
-from policies.job import Priority
+from policies.job import MICROS, Priority
 from policies.options import NAME_LIMIT
 from policies.payload import MARK_LIMIT, is_payload
 
@@ -39,7 +40,14 @@ DEFAULTS: Final[Mapping[str, Any]] = {
 }
 """What an empty cell stands for; for the others it stands for itself."""
 
+LASTING: Final = ("kind", "tier", "num_ctx", "payload", "created_at")
+"""What never changes of a row, however far an earlier version went on with it."""
+
 NEEDED: Final = frozenset({"kind", "state", "payload"})
+SINCE_1970: Final = re.compile(r"\d{9,10}(\.\d+)?", re.ASCII)
+"""Seconds as a text column holds them; a year is no such text."""
+SECONDS: Final = (10**8, 9 * 10**9)
+"""Between 1973 and 2255: what else is a number is another unit, or no time."""
 OLD_STATES: Final = frozenset({"queued", "running", "done", "failed", "deferred"})
 BEFORE_ALL: Final = -(2**63)
 """Less than the number of any row."""
@@ -56,11 +64,16 @@ class NotAQueue(StoreError, ValueError):
 
 
 class Row(NamedTuple):
-    """A row of the old file with each cell read; `number` is its rowid, `bad` the first column of garbage."""
+    """A row of the old file with each cell read.
+
+    `number` is its rowid, `bad` the first column of garbage, `mark` what it is known again by, wherever its
+    file lies, and whatever else is in it.
+    """
 
     number: int
     cells: dict[str, Any]
     bad: str | None
+    mark: str
 
 
 class Slice(NamedTuple):
@@ -80,13 +93,11 @@ class OldQueue:
 
     Attributes:
         path: where it lies now.
-        name: what it is known again by, wherever it lies: its first row never changes.
         db: a connection that cannot write, in one snapshot.
         columns: those that its table of jobs has.
     """
 
     path: Path
-    name: str
     db: sqlite3.Connection
     columns: frozenset[str]
 
@@ -113,7 +124,8 @@ def read(found: sqlite3.Row) -> Row:
         cells[name], is_good = cell(name, found[name])
         if not is_good and bad is None:
             bad = name
-    return Row(found["row"], cells, bad)
+    mark = digest(found["row"], *(repr(found[name]) for name in LASTING))
+    return Row(found["row"], cells, bad, mark)
 
 
 def cell(name: str, value: Any) -> tuple[Any, bool]:
@@ -122,7 +134,7 @@ def cell(name: str, value: Any) -> tuple[Any, bool]:
     if value is None:
         return default, name not in {"kind", "state"}
     if name in TIMES:
-        time = micros(value) if isinstance(value, str) else None
+        time = time_of(value)
         return (default if time is None else time), time is not None
     if name in NUMBERS:
         good = is_whole(value) and (value >= 0 or name == "priority")
@@ -135,6 +147,16 @@ def cell(name: str, value: Any) -> tuple[Any, bool]:
     else:
         good = {"state": value in OLD_STATES, "checkpoint": len(value) <= MARK_LIMIT}.get(name, True)
     return (value if good else default), good
+
+
+def time_of(value: Any) -> int | None:
+    """Return the microseconds UTC that a cell says, as text or as seconds since 1970; None for no time."""
+    if isinstance(value, str):
+        if not SINCE_1970.fullmatch(value):
+            return micros(value)
+        value = float(value)
+    is_seconds = type(value) in {int, float} and SECONDS[0] <= value <= SECONDS[1]
+    return round(value * MICROS) if is_seconds else None
 
 
 def utf8(raw: bytes) -> str | bytes:
@@ -151,7 +173,7 @@ def opened(path: Path) -> Iterator[OldQueue]:
 
     Raises:
         NoStore: there is no such file.
-        NotAQueue: it has no table of jobs.
+        NotAQueue: it is no database, or has no table of jobs with the columns that are needed.
         StoreError: it cannot be read.
     """
     with closing(open_reader(path)) as db:
@@ -159,10 +181,26 @@ def opened(path: Path) -> Iterator[OldQueue]:
             db.row_factory = sqlite3.Row
             db.text_factory = utf8
             db.execute("BEGIN")
-            columns = frozenset(row["name"] for row in db.execute(sql.OLD_COLUMNS))
-            if not columns >= NEEDED:
-                raise NotAQueue(
-                    str(path), f"{path} is no queue of an earlier version: it has no table of jobs"
-                )
-            first = db.execute(sql.first(columns)).fetchone()
-        yield OldQueue(path, f"imported {digest(*map(repr, first or ()))}", db, columns)
+            columns = columns_of(db, path)
+        yield OldQueue(path, db, columns)
+
+
+def columns_of(db: sqlite3.Connection, path: Path) -> frozenset[str]:
+    """Return the columns of a file's table of jobs.
+
+    Raises:
+        NotAQueue: saying what it lacks.
+        sqlite3.Error: it cannot be read.
+    """
+    try:
+        columns = frozenset(row["name"] for row in db.execute(sql.OLD_COLUMNS))
+    except sqlite3.DatabaseError as error:
+        if error.sqlite_errorcode != sqlite3.SQLITE_NOTADB:
+            raise
+        raise NotAQueue(str(path), f"{path} is no SQLite database; name a queue file to import") from None
+    if not columns >= NEEDED:
+        missing = sorted(NEEDED - columns)
+        those = f"column{'s' if missing[1:] else ''} {', '.join(missing)}"
+        lacks = f"its table jobs has no {those}" if columns else "it has no table jobs"
+        raise NotAQueue(str(path), f"{path} is no queue of an earlier version: {lacks}")
+    return columns

@@ -75,6 +75,7 @@ class OpenRun:
         settled = settle_orphans(tx, self.judge, run=row["id"])
         dead = tx.all(sql.CLOSE_DEAD_RUNS, {"now": tx.now, "run": row["id"]})
         clamped = clamp_waits(tx, row["id"])
+        tx.run(queue_sql.QUEUE_LOST)
         tx.run(queue_sql.DOUBT_EXCLUSIVE)
         opened = Opened(row["id"], tuple(sorted(run["id"] for run in dead)), settled, clamped)
         if opened.recovered:

@@ -152,6 +152,12 @@ def kinds(db: sqlite3.Connection) -> dict[str, dict[str, Any]]:
     return {row["kind"]: row | {"options": mapping(row["options"]) or {}} for row in rows(db, sql.KINDS)}
 
 
+def routed(db: sqlite3.Connection, kind: str) -> dict[str, Any] | None:
+    """Return the options of a kind whose application has a router; None for any other kind."""
+    found = rows(db, sql.ROUTED, (kind,))
+    return mapping(found[0]["options"]) or {} if found else None
+
+
 def declared(db: sqlite3.Connection) -> frozenset[str]:
     """Return the names of the declared kinds."""
     return frozenset(row["kind"] for row in rows(db, sql.KIND_NAMES))

@@ -99,13 +99,13 @@ def trouble_in(value: Any, path: str, depth: int) -> str | None:
         return first(trouble_in(item, f"{path}[{n}]", depth + 1) for n, item in enumerate(value))
     if isinstance(value, dict):
         return first(trouble_in_item(key, item, path, depth) for key, item in value.items())
-    return f"the value at {path} is a {type(value).__name__}, which is not JSON"
+    return f"the value at {path} is of type {type(value).__name__}, which is not JSON"
 
 
 def trouble_in_item(key: Any, item: Any, path: str, depth: int) -> str | None:
     """Say what is wrong with one entry of a mapping, or None."""
     if not isinstance(key, str):
-        return f"a key at {path} is a {type(key).__name__}; JSON keys are text"
+        return f"a key at {path} is of type {type(key).__name__}; JSON keys are text"
     return surrogate_in(key, path) or trouble_in(item, path + step(key), depth + 1)
 
 

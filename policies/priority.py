@@ -27,7 +27,7 @@ def effective_priority(priority: int, waiting_since: int, now: int, aging: Aging
     """
     if priority <= aging.floor or not aging.step_seconds:
         return priority
-    steps = max(0, now - waiting_since) // int(aging.step_seconds * MICROS)
+    steps = max(0, now - waiting_since) // max(1, int(aging.step_seconds * MICROS))
     return max(aging.floor, priority - aging.step * steps)
 
 

@@ -1,7 +1,8 @@
 """Which models may be in memory together, and what must go before another comes (SPEC C135-C140, U28).
 
-One pinned model stays warm, one slot is for the model of whoever works now. The check comes before any
-load or unload, and a refusal changes nothing: whole or not at all.
+One pinned model stays warm, one slot is for the model of whoever works now. What no setting names is
+somebody else's, a *consumer*: it counts in bytes, has no slot, and is never evicted. The check comes before
+any load or unload, and a refusal changes nothing: whole or not at all.
 """
 
 from collections.abc import Collection, Iterable
@@ -46,6 +47,7 @@ class Resident:
         pinned: it stays warm.
         alone: it suffers no other beside it.
         window: tokens that it was loaded for; None where nobody can tell.
+        consumer: no setting names it: somebody else has loaded it.
     """
 
     name: str
@@ -53,6 +55,7 @@ class Resident:
     pinned: bool = False
     alone: bool = False
     window: int | None = None
+    consumer: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +97,17 @@ def swapped(swaps: Swaps, model: Model) -> Swaps:
 
 
 def recognised(residents: Iterable[Resident], models: Iterable[Model]) -> tuple[Resident, ...]:
-    """Add to residents what the settings say about them; of two sizes the larger is believed."""
+    """Add to residents what the settings say about them; of two sizes the larger is believed.
+
+    Whatever they do not name is a consumer.
+    """
     known: dict[str, list[Model]] = {}
     for model in models:
         known.setdefault(model.name, []).append(model)
-    return tuple(described(one, known[one.name]) if one.name in known else one for one in residents)
+    return tuple(
+        described(one, known[one.name]) if one.name in known else replace(one, consumer=True)
+        for one in residents
+    )
 
 
 def described(resident: Resident, models: Iterable[Model]) -> Resident:
@@ -114,7 +123,6 @@ def plan_load(
     wanted: Model | None,
     residents: Iterable[Resident] | None,
     ceiling: Ceiling,
-    consumers: int = 0,
     *,
     measured: bool,
     in_use: Collection[str] = (),
@@ -125,7 +133,6 @@ def plan_load(
         wanted: what the job's tier needs; None: nothing.
         residents: what is in memory, as `recognised`; None: nobody has ever been able to tell.
         ceiling: what there may be.
-        consumers: bytes of others that have no slot but take memory, such as an embedder.
         measured: the residents are what is, not what was when it could last be seen.
         in_use: names of residents that a running job works with; they are not evicted.
     """
@@ -133,13 +140,15 @@ def plan_load(
         return Load()
     if not wanted.pinned and (doubt := unaccounted(wanted, residents)):
         return refused(doubt, measured=measured)
-    others = tuple(one for one in residents or () if one.name != wanted.name)
-    mine = next((one for one in residents or () if one.name == wanted.name), None)
+    consumers = tuple(one for one in residents or () if one.consumer)
+    ours = tuple(one for one in residents or () if not one.consumer)
+    others = tuple(one for one in ours if one.name != wanted.name)
+    mine = next((one for one in ours if one.name == wanted.name), None)
     busy = frozenset(in_use)
     size = cost(wanted, mine)
     complaint = ""
     for stays in choices(wanted, others, busy):
-        complaint = breach(wanted, size + consumers, stays, ceiling)
+        complaint = breach(wanted, size, stays, ceiling) or crowding(wanted, size, stays, consumers, ceiling)
         if not complaint:
             kept = {one.name for one in stays}
             evict = tuple(one.name for one in others if one.name not in kept)
@@ -153,8 +162,11 @@ def unaccounted(wanted: Model, residents: Iterable[Resident] | None) -> str:
         return "nobody can tell what is in memory"
     if wanted.memory <= 0:
         return f"nobody says how much memory {wanted.name} takes (set memory of its tier)"
-    uncosted = [one.name for one in residents if one.memory is None and one.name != wanted.name]
-    return f"nobody can tell how much memory {', '.join(uncosted)} takes" if uncosted else ""
+    uncosted = [one for one in residents if one.memory is None and (one.consumer or one.name != wanted.name)]
+    if not uncosted:
+        return ""
+    names = ", ".join(one.name for one in uncosted)
+    return f"nobody can tell how much memory {names} takes{way_out(one for one in uncosted if one.consumer)}"
 
 
 def choices(
@@ -178,8 +190,8 @@ def breach(wanted: Model, size: int, stays: Iterable[Resident], ceiling: Ceiling
 
     Args:
         wanted: the model.
-        size: bytes of it and of all that has no slot.
-        stays: who stays.
+        size: bytes of it.
+        stays: who stays, of those that have a slot.
         ceiling: what there may be.
     """
     stays = tuple(stays)
@@ -197,6 +209,34 @@ def breach(wanted: Model, size: int, stays: Iterable[Resident], ceiling: Ceiling
     if 1 + len(stays) > ceiling.most:
         return f"{wanted.name}{beside} would make it {1 + len(stays)} models of {ceiling.most}"
     return ""
+
+
+def crowding(
+    wanted: Model, size: int, stays: Iterable[Resident], consumers: Iterable[Resident], ceiling: Ceiling
+) -> str:
+    """Say which consumers leave no room for a model that fits without them, "" where it fits (SPEC C139).
+
+    Args:
+        wanted: the model.
+        size: bytes of it.
+        stays: who stays, of those that have a slot.
+        consumers: what others have loaded.
+        ceiling: what there may be.
+    """
+    stays, consumers = tuple(stays), tuple(consumers)
+    total = size + sum(one.memory or 0 for one in (*stays, *consumers))
+    if not consumers or total <= ceiling.usable:
+        return ""
+    beside = [one.name for one in stays]
+    beside += [f"{one.name} ({gigabytes(one.memory)} GB)" for one in consumers if one.memory is not None]
+    makes = f"would make it {gigabytes(total)} of {gigabytes(ceiling.usable)} GB"
+    return f"{wanted.name} beside {', '.join(beside)} {makes}{way_out(consumers)}"
+
+
+def way_out(consumers: Iterable[Resident]) -> str:
+    """Say what ends a wait for consumers, "" for none: nothing of ours unloads them."""
+    names = " or ".join(one.name for one in consumers)
+    return f"; no setting names {names}: goes on when it has left (ollama stop unloads it)" if names else ""
 
 
 def refused(complaint: str, *, measured: bool) -> Refused:

@@ -188,10 +188,12 @@ def ask(router: Router, kind: str, payload: Any) -> Advice:
     """Ask a router about one job; whatever it does, the job can be enqueued."""
     try:
         answer = router(kind, payload)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - a model that fails must keep no job out
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - a model that fails must keep no job out
         return Advice(None, f"the router raised {type(error).__name__}")
     if answer is None:
-        return Advice(None, "the router knew no tier")
+        return Advice(None)  # it knows none, as it may
     if not isinstance(answer, str):
         return Advice(None, f"the router said no tier but a value of type {type(answer).__name__}")
     return Advice(str.__str__(answer))

@@ -131,7 +131,9 @@ class Application:
         """Yield what writes each application's kinds and their limits down in a store."""
         for loaded in self.apps:
             limits = {kind: self.kinds[kind].options for kind in (*loaded.app.lanes, *loaded.app.handlers)}
-            yield Register(loaded.app.name, limits, discarding(loaded.app))
+            yield Register(
+                loaded.app.name, limits, discarding(loaded.app), router=loaded.app.adviser is not None
+            )
 
 
 def discarding(app: App) -> frozenset[str]:
@@ -148,10 +150,9 @@ def load_application(settings: Settings) -> Application:
     if settings.app is None:
         raise ApplicationRefused([NO_APP])
     built_in, named = load(BUILT_IN, settings.folder), load(settings.app, settings.folder)
-    application = checked((built_in,) if named.app is built_in.app else (built_in, named), settings)
-    if complaints := unknown_sections(application, settings):
-        raise ApplicationRefused(complaints)
-    return application
+    return checked(
+        (built_in,) if named.app is built_in.app else (built_in, named), settings, also=unknown_sections
+    )
 
 
 def builtin_application(settings: Settings) -> Application:
@@ -182,13 +183,17 @@ def load(spec: str, folder: Path) -> LoadedApp:
     finally:
         sys.setrecursionlimit(min(sys.getrecursionlimit(), DEEPEST))
     if not isinstance(app, App):
-        raise ApplicationRefused([f"app {spec!r} is a {type(app).__name__}, not a supervisor.App"])
+        raise ApplicationRefused([f"app {spec!r} is of type {type(app).__name__}, not a supervisor.App"])
     note(folders_of((spec,), str(folder)), (began, sensors.now_micros() * 1000))
     return LoadedApp(spec, app)
 
 
-def checked(apps: tuple[LoadedApp, ...], settings: Settings) -> Application:
-    """Put loaded applications together.
+def checked(
+    apps: tuple[LoadedApp, ...],
+    settings: Settings,
+    also: Callable[[Application, Settings], list[str]] = lambda _application, _settings: [],
+) -> Application:
+    """Put loaded applications together; `also` says what else is wrong.
 
     Raises:
         ApplicationRefused: a name or a kind that two of them have, a lane that cannot run, or a
@@ -212,9 +217,10 @@ def checked(apps: tuple[LoadedApp, ...], settings: Settings) -> Application:
     complaints += unkept(kinds, settings)
     complaints += unyielding(kinds)
     complaints += untiered({kind: one.options for kind, one in kinds.items()}, settings)
-    if complaints:
-        raise ApplicationRefused(complaints)
-    return Application(apps, kinds, settings.scheduling.tiers)
+    application = Application(apps, kinds, settings.scheduling.tiers)
+    if complaints := [*complaints, *also(application, settings)]:
+        raise ApplicationRefused(complaints, application)
+    return application
 
 
 def lanes_of(app: App) -> Iterator[tuple[str, Lane[Any, Any]]]:

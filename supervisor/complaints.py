@@ -5,6 +5,7 @@ by check and run:  never_runs                   refused
                    without_effect               a warning
 """
 
+import builtins
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
@@ -16,6 +17,7 @@ from policies.gates.vocabulary import Gate, Limits, Rule
 from policies.job import Mode, OnGate, Resume
 from policies.options import Options
 from policies.readings import MemoryReading
+from policies.routing import LoaderName
 from supervisor import machine
 from supervisor.checks import LIMITS_OF_PROCESSES, OF_LANES, OF_PROCESSES
 from supervisor.told.spelling import did_you_mean
@@ -27,6 +29,10 @@ if TYPE_CHECKING:
 
 PLAIN: Final[Mapping[str, Any]] = asdict(Options())
 """What holds where nobody has said anything."""
+EXCEPTIONS: Final = frozenset(
+    name for name, one in vars(builtins).items() if isinstance(one, type) and issubclass(one, BaseException)
+)
+"""Those that `retry_on` names without a module."""
 DAY: Final = 24 * 60
 """Minutes of it."""
 
@@ -83,11 +89,12 @@ def unyielding(kinds: "Mapping[str, LoadedKind]") -> Iterator[str]:
 
 def unknown_sections(application: "Application", settings: "Settings") -> list[str]:
     """Complain about every [kinds.X] and --mode X whose X is no kind here; it would silently do nothing."""
+    names = {kind for one in application.apps for kind in (*one.app.lanes, *one.app.handlers)}
     complaints = [
-        f"{settings.file}: [kinds.{kind}] is no kind here{did_you_mean(kind, application.kinds)};"
-        f" kinds here: {', '.join(sorted(application.kinds))}"
+        f"{settings.file}: [kinds.{kind}] is no kind here{did_you_mean(kind, names)};"
+        f" kinds here: {', '.join(sorted(names))}"
         for kind in settings.kinds
-        if kind not in application.kinds
+        if kind not in names
     ]
     modes = [(f"--mode {kind}={mode}", kind, mode) for kind, mode in settings.modes.items()]
     modes += [
@@ -96,9 +103,9 @@ def unknown_sections(application: "Application", settings: "Settings") -> list[s
         if "mode" in own and kind in application.kinds
     ]
     for where, kind, mode in modes:
-        if (known := application.kinds.get(kind)) is None:
-            complaints.append(f"{where}: unknown kind {kind!r}{did_you_mean(kind, application.kinds)}")
-        elif mode != Mode.INPROC and not known.takes_slot:
+        if kind not in names:
+            complaints.append(f"{where}: unknown kind {kind!r}{did_you_mean(kind, names)}")
+        elif kind in application.kinds and mode != Mode.INPROC and not application.kinds[kind].takes_slot:
             complaints.append(f"{where}: {kind!r} is a handler, which always runs inproc")
     return complaints
 
@@ -161,6 +168,7 @@ def never_open(rules: list[Rule], limits: Limits) -> Iterator[str]:
 
 def without_effect(kinds: "Mapping[str, LoadedKind]", settings: "Settings") -> Iterator[str]:
     """Warn of what somebody has said that holds nobody to anything."""
+    yield from said_of_nothing(kinds, settings)
     for kind, one in sorted(kinds.items()):
         if one.choice.mode is Mode.INPROC:
             yield from on_a_thread(one, settings) if one.takes_slot else of_a_handler(kind, settings)
@@ -171,6 +179,29 @@ def without_effect(kinds: "Mapping[str, LoadedKind]", settings: "Settings") -> I
         )
     if empty := [clock(start) for start, end in settings.scheduling.limits.quiet if start == end]:
         yield f'[gates] quiet: "{empty[0]}-{empty[0]}" is no time at all; the whole day is "00:00-24:00"'
+
+
+def said_of_nothing(kinds: "Mapping[str, LoadedKind]", settings: "Settings") -> Iterator[str]:
+    """Warn of gates, models and exceptions that are spoken of, and are none."""
+    tiers = settings.scheduling.tiers
+    for kind, one in sorted(kinds.items()):
+        asked = {**one.lane.declared, **settings.kinds.get(kind, {})}.get("on_gate") == OnGate.YIELD
+        if asked and not rule_of(kind, one.options, tiers.get(one.options.tier, NO_TIER)).gates:
+            yield (
+                f'kind {kind!r} has on_gate = "yield" and no gates: only hold --kind makes it yield;'
+                ' add gates = ["power"], or others'
+            )
+    for tier in tiers.values():
+        if tier.loader == LoaderName.CHILD and tier.model is None:
+            yield f'[tiers.{tier.name}] loader = "child" names no model, so no child keeps one; add model'
+    for name in sorted({name for one in kinds.values() for name in one.options.retry_on}):
+        if "." not in name and name not in EXCEPTIONS:
+            meant = did_you_mean(name, EXCEPTIONS)
+            users = sorted(kind for kind, one in kinds.items() if name in one.options.retry_on)
+            yield (
+                f"retry_on of {named(users)}: Python has no exception {name!r}{meant}; one of a module is"
+                f' written "module.{name}"'
+            )
 
 
 def on_a_thread(one: "LoadedKind", settings: "Settings") -> Iterator[str]:

@@ -13,15 +13,24 @@ class Refused(Exception):
 
 
 class SettingsRefused(Refused):
-    """The settings cannot be used; `rest` are those without what is wrong, to find out what else is."""
+    """The settings cannot be used.
+
+    `rest` are those without what is wrong, to find out what else is; `hides_app` says that they may
+    well name an application, which cannot be read.
+    """
+
+    def __init__(self, complaints: Iterable[str], rest: Any = None, *, hides_app: bool = False) -> None:
+        super().__init__(complaints)
+        self.rest = rest
+        self.hides_app = hides_app
+
+
+class ApplicationRefused(Refused):
+    """The application does not load, or cannot be run; `rest` is what of it has loaded, if anything."""
 
     def __init__(self, complaints: Iterable[str], rest: Any = None) -> None:
         super().__init__(complaints)
         self.rest = rest
-
-
-class ApplicationRefused(Refused):
-    """The application does not load, or cannot be run."""
 
 
 class OptionRefused(Refused):

@@ -23,8 +23,8 @@ from worker.limits import limit_cpu
 from worker.registry import Lane, Loaded
 
 BETWEEN_MARKS: Final = (
-    "{} rows have landed since the last mark, when this was a replay lane, and a checkpoint lane"
-    " cannot drop them; start the job over: supervisor retry {} --from-start"
+    "rows have landed since the last mark ({}), when this was a replay lane, and a checkpoint lane"
+    " cannot drop them; start the job over: laneway retry {} --from-start"
 )
 
 

@@ -13,6 +13,10 @@ from policies.transitions import Move
 
 KINDS: Final = "SELECT kind, app, options FROM laneway_kinds ORDER BY kind"
 
+ROUTED: Final = """
+SELECT options FROM laneway_kinds
+WHERE kind = ? AND 'router of ' || app IN (SELECT name FROM laneway_meta)"""
+
 KIND_NAMES: Final = "SELECT kind FROM laneway_kinds"
 
 JOB: Final = """

@@ -3,13 +3,12 @@
 from collections.abc import Collection
 from typing import Final
 
-OLD_COLUMNS: Final = "SELECT name FROM pragma_table_info('jobs')"
+OLD_COLUMNS: Final = """
+SELECT name FROM pragma_table_info('jobs')
+WHERE EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'jobs' AND type = 'table')"""
+"""The rows of a view have no numbers."""
 
-SEEN: Final = "SELECT value FROM laneway_meta WHERE name = ?"
-
-SEE: Final = """
-INSERT INTO laneway_meta (name, value) VALUES (:name, :value)
-ON CONFLICT (name) DO UPDATE SET value = :value"""
+NOTE_COPIED: Final = "INSERT INTO laneway_imported (row) VALUES (?) ON CONFLICT DO NOTHING"
 
 ADD: Final = """
 INSERT INTO laneway_jobs (kind, state, reason, group_id, priority, tier, num_ctx, payload, identity,
@@ -19,12 +18,6 @@ VALUES (:kind, :state, :reason, :group, :priority, :tier, :num_ctx, :payload, :i
         :created_at, :created_at, :started_at, :finished_at, :attempts, :checkpoint, :watch, :watch_key,
         :wake_at)
 RETURNING id"""
-
-
-def first(there: Collection[str]) -> str:
-    """Return the statement for what never changes in the first row: two queues may well begin alike."""
-    created = "created_at" if "created_at" in there else "NULL"
-    return f"SELECT rowid, kind, payload, {created} FROM jobs ORDER BY rowid LIMIT 1"
 
 
 def old_rows(wanted: Collection[str], there: Collection[str]) -> str:

@@ -13,6 +13,11 @@ WHERE app <> :app OR options <> :options OR discards <> :discards"""
 
 KIND: Final = "SELECT options FROM laneway_kinds WHERE kind = ?"
 
+HAS_ROUTER: Final = """
+INSERT INTO laneway_meta (name, value) VALUES ('router of ' || :app, '') ON CONFLICT DO NOTHING"""
+
+HAS_NO_ROUTER: Final = "DELETE FROM laneway_meta WHERE name = 'router of ' || :app"
+
 TIERS: Final = "SELECT value FROM laneway_meta WHERE name = 'tiers'"
 
 SET_TIERS: Final = """
@@ -75,8 +80,9 @@ SELECT j.id, g.kind, j.num_ctx
 FROM laneway_groups g
 CROSS JOIN laneway_jobs j INDEXED BY laneway_jobs_heads ON j.state = 'queued' AND j.group_id = g.id
 WHERE g.kind NOT IN (SELECT kind FROM laneway_kinds) AND g.kind NOT IN (SELECT kind FROM laneway_holds)
+  AND g.kind NOT IN (SELECT value FROM json_each(:loaded))
 LIMIT :most"""
-"""Queued jobs of kinds that nobody has declared; one that is held waits for who holds it.
+"""Queued jobs of kinds that nobody has declared, nor has loaded; one that is held waits for who holds it.
 
 The join is CROSS so that SQLite goes through the groups, which are few, and not through what is queued.
 """
@@ -99,39 +105,47 @@ SET state = {to(Move.WAKE)}, reason = NULL, wake_at = NULL, watch = NULL, watch_
 WHERE state IN ({to(Move.DEFER)})"""
 
 FREE_EXCLUSIVE: Final = f"""
-WITH RECURSIVE tiers (key, tier, num_ctx) AS (
-  SELECT w.watch_key, w.tier, w.num_ctx
+WITH RECURSIVE lines (key, tier, num_ctx, priority, first) AS (
+  SELECT w.watch_key, w.tier, w.num_ctx, w.priority, w.id
   FROM laneway_freed f
   JOIN laneway_jobs w ON w.id = (
     SELECT id FROM laneway_jobs INDEXED BY laneway_jobs_watches
-    WHERE watch = 'exclusive' AND watch_key = f.key ORDER BY tier, num_ctx LIMIT 1)
+    WHERE watch = 'exclusive' AND watch_key = f.key
+    ORDER BY tier, num_ctx, priority, waiting_since, id LIMIT 1)
   WHERE NOT EXISTS (SELECT 1 FROM laneway_jobs b INDEXED BY laneway_jobs_exclusive
                     WHERE b.exclusive = f.key AND b.state IN ({IN_FLIGHT}))
   UNION ALL
-  SELECT w.watch_key, w.tier, w.num_ctx
-  FROM tiers t
+  SELECT w.watch_key, w.tier, w.num_ctx, w.priority, w.id
+  FROM lines l
   JOIN laneway_jobs w ON w.id = (
     SELECT id FROM laneway_jobs INDEXED BY laneway_jobs_watches
-    WHERE watch = 'exclusive' AND watch_key = t.key AND (tier, num_ctx) > (t.tier, t.num_ctx)
-    ORDER BY tier, num_ctx LIMIT 1)
+    WHERE watch = 'exclusive' AND watch_key = l.key
+      AND (tier, num_ctx, priority) > (l.tier, l.num_ctx, l.priority)
+    ORDER BY tier, num_ctx, priority, waiting_since, id LIMIT 1)
 )
 UPDATE laneway_jobs
 SET state = {to(Move.WAKE)}, reason = NULL, wake_at = NULL, watch = NULL, watch_key = NULL
 WHERE state IN ({sources(Move.WAKE)}) AND id IN (
-  SELECT (SELECT w.id FROM laneway_jobs w INDEXED BY laneway_jobs_watches
-          WHERE w.watch = 'exclusive' AND w.watch_key = t.key AND w.tier = t.tier AND w.num_ctx = t.num_ctx
-          ORDER BY w.priority, w.waiting_since, w.id LIMIT 1)
-  FROM tiers t
+  SELECT l.first FROM lines l
   WHERE NOT EXISTS (SELECT 1 FROM laneway_jobs b INDEXED BY laneway_jobs_exclusive
-                    WHERE b.exclusive = t.key AND b.state IN ({sources(Move.CLAIM)})
-                      AND b.tier = t.tier AND b.num_ctx = t.num_ctx))"""
-"""One row for each key that nobody in flight holds, and each tier in which nobody is in line for it.
+                    WHERE b.exclusive = l.key AND b.state IN ({sources(Move.CLAIM)})
+                      AND b.tier = l.tier AND b.num_ctx = l.num_ctx AND b.priority = l.priority))"""
+"""The head of each group that waits for a key which nobody in flight holds, where nobody of it is in line.
 
-A tier that a gate blocks thus keeps none of another waiting. Keys are noted as they are left.
+Who of them is next, the claim says, by what each has waited; a tier that a gate blocks keeps none of
+another waiting. Keys are noted as they are left.
 """
 
 FORGET_FREED: Final = "DELETE FROM laneway_freed WHERE key IS NOT NULL"
 """Without a condition SQLite would write a page even where nothing is noted; an idle run would never rest."""
+
+QUEUE_LOST: Final = f"""
+UPDATE laneway_jobs
+SET state = {to(Move.WAKE)}, reason = NULL, watch = NULL, watch_key = NULL
+WHERE state IN ({to(Move.HOLD_BACK)}) AND wake_at IS NULL
+  AND (watch IS NULL OR watch NOT IN ('exclusive', 'held')
+       OR (watch = 'exclusive' AND watch_key IS NOT exclusive))"""
+"""Rows that wait for nothing that could come: somebody has changed a cell by hand."""
 
 DOUBT_EXCLUSIVE: Final = """
 INSERT INTO laneway_freed

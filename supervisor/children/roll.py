@@ -31,8 +31,8 @@ class Roll:
         return [one for one in self.workers if one.is_ready and one.profile == profile]
 
     def coming(self, profile: Profile) -> int:
-        """Return how many of `profile` are ready, or will be."""
-        stages = (Stage.STARTING, Stage.READY)
+        """Return how many of `profile` are ready, or will be: after a job it is seen whether one may stay."""
+        stages = (Stage.STARTING, Stage.READY, Stage.RESTING)
         return sum(one.stage in stages and one.profile == profile for one in self.workers)
 
     def room(self, profile: Profile, good: Set[Profile]) -> int:
@@ -55,7 +55,8 @@ class Roll:
         if profile.thread or self.coming(profile):
             return None
         children, now = [*filter(takes_place, self.workers)], self._monotonic()
-        idle = (one for one in children if one.stage is Stage.READY and one.profile not in better)
+        ready = (one for one in children if one.stage is Stage.READY and one.profile not in better)
+        idle = iter(sorted(ready, key=lambda one: one.is_warm))  # what is loaded is loaded anew at a price
         starting = (one for one in children if one.stage is Stage.STARTING)
         hanging = (one for one in starting if now - one.started_at > patience(one.profile))
         return (next(idle, None) if self._trials(profile, good) > 0 else None) or next(hanging, None)

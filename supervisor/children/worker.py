@@ -71,6 +71,11 @@ class Worker:
         """Tell whether it can be given a job; one that is being stopped cannot."""
         return self.stage is Stage.READY and self.climb is None
 
+    @property
+    def is_warm(self) -> bool:
+        """Tell whether it may hold the model of its tier: a job that uses one loads it."""
+        return bool(self.profile.model) and (self.jobs > 0 or self.stage is Stage.BUSY)
+
     def is_blind(self, since: float) -> bool:
         """Tell whether something is closed to it only because it is older than that; `since` is monotonic."""
         return self.started_at < since and self.sight is not None and self.sight.has_aged()

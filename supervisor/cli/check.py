@@ -24,14 +24,17 @@ def check_command(*, home: str | None, app: str | None, as_json: bool) -> int:
     """Print what is wrong, or that nothing is."""
     complaints: list[str] = []
     settings = checked_settings(Flags(home=home, app=app), complaints)
+    before = len(complaints)
     application = checked_application(settings, complaints) if settings is not None else None
+    is_whole = len(complaints) == before
     complaints += strangers()
     warnings = list(hidden(users_folders(settings))) if settings is not None else []
     own: dict[str, list[str]] = {}
     if settings is not None and application is not None:
         complaints += never_runs(application.kinds, settings, machine.memory)
-        warnings += [*twice(application), *without_effect(application.kinds, settings)]
-        own = worlds(application)
+        if is_whole:
+            warnings += [*twice(application), *without_effect(application.kinds, settings)]
+            own = worlds(application)
     if as_json:
         print_json({"ok": not complaints, "complaints": complaints, "warnings": warnings, "worlds": own})
     else:
@@ -59,22 +62,24 @@ def refuse_vain(application: Application, settings: Settings) -> None:
 
 
 def checked_settings(flags: Flags, complaints: list[str]) -> Settings | None:
-    """Return the settings, also those that are left when some are refused."""
+    """Return the settings, also those that are left when some are refused and the application is known."""
     try:
         return load_settings(flags)
     except SettingsRefused as error:
         complaints += error.complaints
         rest: Settings | None = error.rest
-        return rest
+        is_unknown = rest is None or (rest.app is None and error.hides_app)
+        return None if is_unknown else rest
 
 
 def checked_application(settings: Settings, complaints: list[str]) -> Application | None:
-    """Return the application, None when it is refused."""
+    """Return the application, also what is left when some of it is refused; None where nothing is."""
     try:
         return load_application(settings)
     except ApplicationRefused as error:
         complaints += error.complaints
-        return None
+        rest: Application | None = error.rest
+        return rest
 
 
 def twice(application: Application) -> Iterator[str]:

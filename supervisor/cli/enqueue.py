@@ -1,18 +1,21 @@
 """`supervisor enqueue`: one payload, or a whole file of them in one transaction."""
 
+import json
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from landing.enqueue import COALESCED, EXISTING, UnknownKind
+from landing.enqueue import COALESCED, CREATED, EXISTING, UnknownKind
+from policies.job import Mode
 from policies.payload import PAYLOAD_LIMIT, PayloadRefused, payload_from, payload_text
 from supervisor.application import Application, load_application
 from supervisor.cli import hints
 from supervisor.cli.output import hint, print_json, warn
 from supervisor.client import Client, JobRef
-from supervisor.errors import Refused
+from supervisor.errors import ApplicationRefused, Refused
 from supervisor.lock import is_live
 from supervisor.settings.values import Flags, Settings, load_settings
 
@@ -22,6 +25,8 @@ MET: Final = {
     EXISTING: ("is there already", "are there already"),
 }
 """What a person reads of jobs that were met instead of made: of one, of several."""
+WORD: Final = 60
+"""Characters of an argument that was meant as a text, it seems."""
 NAMED: Final = 10
 """Jobs that a hint names; a file may hold thousands."""
 
@@ -49,7 +54,9 @@ def enqueue_command(
     report(jobs, as_json=as_json, single=lines is None)
     for warning in dict.fromkeys(job.warning for job in jobs if job.warning):
         warn(f"{warning}; the rules decided instead")
-    if any(job.outcome != EXISTING for job in jobs) and not is_live(settings.home):
+    if "memory_limit" in given and Client(settings.home).kinds()[kind]["options"].get("mode") == Mode.INPROC:
+        hint(f"{kind} runs on a thread, which nothing holds to --memory-limit: it has no effect")
+    if any(job.outcome == CREATED for job in jobs) and not is_live(settings.home):
         hint(f"queued; no supervisor runs here, start one: {hints.run([kind])}")
     return 0
 
@@ -57,7 +64,7 @@ def enqueue_command(
 def enqueue(
     settings: Settings, kind: str, payloads: list[Any], options: dict[str, Any], *, register: bool
 ) -> list[JobRef]:
-    """Queue; an application that settings name is loaded only when the store does not know the kind."""
+    """Queue; the application of the settings is loaded for its router, or a kind that the store lacks."""
     tiers = {tier.name: tier.window for tier in settings.scheduling.tiers.values()}
 
     def client(application: Application | None = None) -> Client:
@@ -65,12 +72,22 @@ def enqueue(
 
     if register:
         return client(load_application(settings)).enqueue_many(kind, payloads, **options)
+    asks = settings.app is not None and options.get("tier") is None and client().has_router(kind)
     try:
-        return client().enqueue_many(kind, payloads, **options)
+        return client(with_router(settings) if asks else None).enqueue_many(kind, payloads, **options)
     except UnknownKind as error:
         if settings.app is None:
             raise Refused([f"{error} (an application's own: --app FILE.py)"]) from None
     return client(load_application(settings)).enqueue_many(kind, payloads, **options)
+
+
+def with_router(settings: Settings) -> Application | None:
+    """Load the application for its router; one that does not load keeps no job out (SPEC C110)."""
+    try:
+        return load_application(settings)
+    except ApplicationRefused as error:
+        warn(f"the router was not asked, for the application does not load: {error.complaints[0]}")
+        return None
 
 
 def report(jobs: list[JobRef], *, as_json: bool, single: bool) -> None:
@@ -97,10 +114,24 @@ def one_payload(text: str | None) -> Any:
     if text is None:
         return {}
     if text != "-":
-        return payload_from(text)
+        return payload_of_word(text)
     if not (data := sys.stdin.buffer.read(READ_LIMIT + 1)).strip():
         raise PayloadRefused("stdin is empty; a payload is JSON, by default {}")
     return payload_from(decoded(data))
+
+
+def payload_of_word(text: str) -> Any:
+    """Return the payload of an argument; a shell has taken the quotes of a text, so the error shows them.
+
+    Raises:
+        PayloadRefused: it is no strict JSON.
+    """
+    try:
+        return payload_from(text)
+    except PayloadRefused as error:
+        is_word = 0 < len(text) <= WORD and text.isprintable() and text[0] not in '{["'
+        example = json.dumps(text if is_word else {"root": "docs"}, ensure_ascii=False)
+        raise PayloadRefused(f"{error}; JSON is, for example, {shlex.quote(example)}") from None
 
 
 def payload_lines(source: str) -> Iterator[Any]:

@@ -122,13 +122,18 @@ def gone(kill: dict[str, Any], time: str) -> str:
 def failed(attempt: dict[str, Any], *, full: bool) -> Iterator[str]:
     """Yield where an exception was raised, with the user's own lines."""
     trace = text(attempt["error"] or {}, "traceback")
+    lines = excerpt(trace)
     if frames := raised_at(trace):
+        place = call_path(frames)
+        is_all = not full and len(lines) == 1 and lines[0].startswith(f"{place}   ")
         crashed = attempt["outcome"] in DIED
-        yield one_line(f"{'died in  ' if crashed else 'raised at '}{call_path(frames)}")
+        yield one_line(
+            f"{'died in  ' if crashed else 'raised at '}{short(lines.pop(), 200) if is_all else place}"
+        )
     if full:
         yield from block("trace", trace)
     else:
-        yield from (f"{INDENT}{short(line, 200)}" for line in excerpt(trace))
+        yield from (f"{INDENT}{short(line, 200)}" for line in lines)
 
 
 def block(name: str, text: str) -> Iterator[str]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from landing.importing import Imported
+from landing.oldqueue import TIMES
 from supervisor.application import load_application
 from supervisor.cli import hints
 from supervisor.cli.output import hint, one_line, print_json
@@ -68,5 +69,7 @@ def complaints(found: Imported) -> Iterator[str]:
     for one in found.degraded[:NAMED]:
         look = hints.command(f"show {one.job}")
         yield f"row {one.row}: its {one.column} cannot be read, so that it failed as #{one.job} ({look})"
+    if any(one.column in TIMES for one in found.degraded):
+        yield 'a time is text as "2026-01-31 23:59:59" (UTC), or seconds since 1970'
     if (rest := found.counts.get("unreadable", 0) - NAMED) > 0:
         yield f"and {count(rest, 'row')} more like that: {hints.command('jobs --state failed')}"

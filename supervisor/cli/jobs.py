@@ -20,7 +20,10 @@ def jobs_command(
     *, home: str | None, as_json: bool, limit: int, before: int | None, **wanted: str | None
 ) -> int:
     """Print one page of the jobs of the wanted state, kind and tag."""
-    rows = Client(find_home(home)).jobs(before=before, limit=limit, **wanted)
+    client = Client(find_home(home))
+    rows = client.jobs(before=before, limit=limit, **wanted)
+    if not rows and (kind := wanted["kind"]) is not None and not client.jobs(kind=kind, limit=1):
+        client.check_declared(kind)
     if as_json:
         print_json([json_row(row) for row in rows])
         return 0

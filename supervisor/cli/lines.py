@@ -104,7 +104,7 @@ def ended(event: AttemptEnded, now: int) -> str:
     """Say how an attempt ended, where it was stuck if it was killed, and what happens to its job."""
     if event.outcome == "done":
         return with_survivors(f"done: {count(event.rows, 'row')}", event.kill)
-    error = short(event.error, ADVICE if "supervisor retry" in event.error else ERROR)
+    error = short(event.error, ADVICE if "laneway retry" in event.error else ERROR)
     what = end(event.outcome, event.kill, error)
     if is_kill(event.outcome, event.kill):
         what += killed(event.kill or {})

@@ -63,7 +63,7 @@ class Holds(Look):
         """
         if len(why) > WHY_LIMIT or not why.isprintable():
             raise OptionRefused([f"why must be at most {WHY_LIMIT} printable characters, not {why!r:.200}"])
-        self._check_declared(kind)
+        self.check_declared(kind)
         return change(self.home, HoldKind(kind, why))
 
     def unhold_kind(self, kind: str) -> bool:
@@ -72,14 +72,20 @@ class Holds(Look):
         Raises:
             UnknownKind: nobody has declared the kind.
         """
-        self._check_declared(kind)
+        self.check_declared(kind)
         return change(self.home, UnholdKind(kind))
 
-    def _check_declared(self, kind: str) -> None:
-        """Refuse an unknown kind, where there is a store."""
+    def check_declared(self, kind: str) -> None:
+        """Refuse an unknown kind, where there is a store; jobs of one that nobody has declared were imported.
+
+        Raises:
+            UnknownKind: nobody has declared the kind, and there is no job of it.
+        """
         with snapshot(self.home) as db:
             declared = views.kinds(db)
-        if kind not in declared and kind not in (known := {*declared, *self._offered()}):
+            if kind in declared or views.jobs(db, kind=kind, limit=1):
+                return
+        if kind not in (known := {*declared, *self._offered()}):
             raise unknown_kind(kind, known)
 
     def _offered(self) -> set[str]:

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from landing import views
+from landing.cells import text
 from landing.errors import NoStore
 from landing.snapshot import snapshot
 from policies.job import ENDED
+from policies.routing import is_open
 from supervisor import sensors
 from supervisor.errors import WaitedTooLong
 
@@ -28,6 +30,15 @@ class Look:
                 return views.kinds(db)
         except NoStore:
             return {}
+
+    def has_router(self, kind: str) -> bool:
+        """Tell whether the application that declared a kind here has a router, and may be asked about it."""
+        try:
+            with snapshot(self.home) as db:
+                options = views.routed(db, kind)
+        except NoStore:
+            return False
+        return options is not None and is_open(kind, None, text(options.get("tier")))
 
     def job(self, job: int) -> dict[str, Any]:
         """Return one job's row, with its result.

@@ -78,7 +78,7 @@ def registers(app: App | Application | None) -> Iterator[Register]:
         yield from app.declarations()
     elif app is not None:
         limits = {kind: ruled(kind, lane.options, lane.declared) for kind, lane in lanes_of(app)}
-        yield Register(app.name, limits, discarding(app))
+        yield Register(app.name, limits, discarding(app), router=app.adviser is not None)
 
 
 def job_of(kind: str, payload: str, options: Mapping[str, Any]) -> Enqueue:

@@ -6,6 +6,8 @@
 
 Whoever is logged in at a screen must be answered for; one who is not makes the whole unknown. Nobody
 logged in and no terminal is an answer as well: an infinite time.
+
+Where there is no logind, the consoles are looked at as the terminals are, and the answer says so.
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -27,11 +29,13 @@ from supervisor.probes.logind import (
     idle_inhibitor,
     sessions,
 )
-from supervisor.probes.terminals import DEVICES, device_idle, terminal_idle
+from supervisor.probes.terminals import DEVICES, console_idle, device_idle, terminal_idle
 
 Terminals = Callable[[], tuple[float, str] | None]
 
 NOBODY: Final = "nobody is logged in"
+NOBODY_SEEN: Final = "nobody is at a terminal"
+UNASKED: Final = "; logind was not asked, there is none"
 RUNTIME: Final = "/run/user"
 X_SOCKETS: Final = "/tmp/.X11-unix"  # noqa: S108 - where every X server has it
 
@@ -115,21 +119,27 @@ class PresenceProbe:
         self._threshold = threshold_s
         self._terminals = terminals or (lambda: terminal_idle(desk.devices))
         self._had_logind = False
+        self._unasked = ""
 
     def __call__(self) -> PresenceReading:
         """Return what is found: the first who is there, else the one who left last."""
         found: list[PresenceReading] = []
+        self._unasked = ""
         with closing(self._answers()) as answers:
             for one in answers:
                 if one.inhibited:
                     return replace(one, idle_s=last_of(found).idle_s)
                 if one.idle_s is not None and one.idle_s < self._threshold:
-                    return one
+                    return self._sourced(one)
                 found.append(one)
-        return last_of(found)
+        return self._sourced(last_of(found))
+
+    def _sourced(self, one: PresenceReading) -> PresenceReading:
+        """Add to an answer whom there was not to ask; a doubt says already what it comes from."""
+        return one if one.idle_s is None else replace(one, source=one.source + self._unasked)
 
     def _answers(self) -> Generator[PresenceReading, None, None]:
-        yield from self._typing()
+        yield from self._typing(self._terminals)
         with ExitStack() as stack:
             try:
                 bus = stack.enter_context(Bus(self._desk.system_bus))
@@ -142,19 +152,23 @@ class PresenceProbe:
             if logged_in:
                 yield from self._inhibited(bus, logged_in)
 
-    def _typing(self) -> Iterator[PresenceReading]:
+    def _typing(self, terminals: Terminals) -> Iterator[PresenceReading]:
         try:
-            if (last := self._terminals()) is not None:
+            if (last := terminals()) is not None:
                 yield PresenceReading(last[0], f"terminal {last[1]}")
         except OSError as error:
             yield PresenceReading(None, f"the terminals cannot be listed: {error.strerror}")
 
     def _without_logind(self, error: BusError) -> Iterator[PresenceReading]:
-        """Go by the environment; a logind that is there, or was, and does not answer leaves a doubt."""
+        """Go by consoles and environment; a logind that is there, or was, but is silent leaves a doubt."""
+        doubt = self._had_logind or not isinstance(error, BusMissing)
+        self._unasked = "" if doubt else UNASKED
+        yield from self._typing(lambda: console_idle(self._desk.devices))
         if (own := self._desk.seen(self._desk.own)).graphical:
             yield self._screen(own)
-        if self._had_logind or not isinstance(error, BusMissing):
+        if doubt:
             yield PresenceReading(None, str(error))
+        yield PresenceReading(inf, NOBODY_SEEN)
 
     def _seen(self, logged_in: list[Session]) -> Iterator[PresenceReading]:
         shown = [self._desk.seen(one) for one in logged_in]

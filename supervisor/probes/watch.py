@@ -20,6 +20,7 @@ from policies.readings import MemoryReading, PowerReading, PresenceReading, Read
 from supervisor.probes import macos
 from supervisor.probes.macos import Run
 from supervisor.probes.memory import memory
+from supervisor.probes.news import Reading, is_news
 from supervisor.probes.power import power
 from supervisor.sensors import monotonic
 
@@ -27,14 +28,19 @@ PRESENCE: Final = "presence"
 POWER: Final = "power"
 MEMORY: Final = "memory"
 
-Reading = PresenceReading | PowerReading | MemoryReading
 Probe = Callable[[], Reading]
 Post = Callable[[Callable[[Any], object], Any], object]
 
 LIMIT: Final = 5.0
 """Seconds in which a probe must answer."""
-INTERVALS: Final[Mapping[str, float]] = {PRESENCE: 5.0, POWER: 15.0, MEMORY: 2.0}
-"""Seconds from one question to the next."""
+AT_LEISURE: Final[Mapping[str, float]] = {POWER: 15.0}
+"""Seconds from one question to the next where only the floor goes by the answer, and no job's gate."""
+INTERVALS: Final[Mapping[str, float]] = {
+    PRESENCE: 5.0,
+    POWER: AT_LEISURE[POWER] if sys.platform == "darwin" else 3.0,  # there it is a process each time
+    MEMORY: 2.0,
+}
+"""Seconds from one question to the next: a job that yields on battery goes on for so long at most."""
 UNKNOWN: Final[Mapping[str, Reading]] = {
     PRESENCE: PresenceReading(),
     POWER: PowerReading(),
@@ -42,9 +48,6 @@ UNKNOWN: Final[Mapping[str, Reading]] = {
 }
 FIGURES: Final = ("idle_s", "percent", "available", "total", "pressure")
 THRESHOLD: Final = 300.0
-MEMORY_NOISE: Final = 64 << 20
-"""Bytes by which memory may differ and be no news."""
-PRESSURE_NOISE: Final = 1.0
 
 
 def runs_nothing(argv: Sequence[str], _seconds: float) -> str:
@@ -78,6 +81,7 @@ class Watch:
         self._readings = Readings()
         self._told = dict(UNKNOWN)
         self._wanted: frozenset[str] = frozenset()
+        self._calm: frozenset[str] = frozenset()
         self._closed = False
 
     @property
@@ -85,12 +89,14 @@ class Watch:
         """Return what is known now; what nobody wants is unknown."""
         return self._readings
 
-    def want(self, names: frozenset[str]) -> None:
-        """Keep these fresh from now on, and only these.
+    def want(self, names: frozenset[str], calm: frozenset[str] = frozenset()) -> None:
+        """Keep these fresh from now on, and only these; those that are `calm` need be less so.
 
         Raises:
             KeyError: there is no probe of that name.
         """
+        for name in (self._calm - calm) & names & AT_LEISURE.keys():
+            self._askers[name].due = -inf
         for name in names - self._wanted:
             self._askers[name].due = -inf
             if self._askers[name].overdue:
@@ -98,7 +104,7 @@ class Watch:
         for name in self._wanted - names:  # nobody may go by it when it is wanted again
             self._readings = changed(self._readings, name, UNKNOWN[name])
             self._told[name] = UNKNOWN[name]
-        self._wanted = names
+        self._wanted, self._calm = names, calm
 
     def next_due(self) -> float:
         """Return when `turn` has something to do, monotonic; infinite while it can only wait for answers."""
@@ -132,7 +138,8 @@ class Watch:
         if overdue:  # it may have looked long ago
             asker.due = -inf
             return
-        asker.due = asked_at + INTERVALS[name]
+        calm = AT_LEISURE if name in self._calm else {}
+        asker.due = asked_at + calm.get(name, INTERVALS[name])
         self._note(name, reading)
 
     def _note(self, name: str, reading: Reading) -> None:
@@ -216,33 +223,6 @@ def unknown(name: str, source: str) -> Reading:
 def late(limit: float) -> str:
     """Say that a probe has had its time."""
     return f"the probe did not answer in {limit:g} s"
-
-
-def is_news(old: Reading, new: Reading, threshold_s: float) -> bool:
-    """Tell whether a reading differs from an earlier one in a way that matters. Pure.
-
-    Where it is from does not, and an idle time that only grows does when it passes the threshold.
-    """
-    match old, new:
-        case PresenceReading(), PresenceReading():
-            if old.inhibited != new.inhibited or old.idle_s is None or new.idle_s is None:
-                return (old.idle_s, old.inhibited) != (new.idle_s, new.inhibited)
-            return new.idle_s < old.idle_s or old.idle_s < threshold_s <= new.idle_s
-        case MemoryReading(), MemoryReading():
-            return (
-                old.total != new.total
-                or differs(old.available, new.available, MEMORY_NOISE)
-                or differs(old.pressure, new.pressure, PRESSURE_NOISE)
-            )
-        case _:
-            return replace(old, source="") != replace(new, source="")
-
-
-def differs(old: float | None, new: float | None, noise: float) -> bool:
-    """Tell whether a figure has changed by more than noise, or is known now or no more."""
-    if old is None or new is None:
-        return old is not new
-    return abs(new - old) > noise
 
 
 def changed(readings: Readings, name: str, reading: Reading) -> Readings:

@@ -22,7 +22,6 @@ class Books:
 
     Attributes:
         ceiling: what there may be; a change holds for what is asked from then on.
-        consumers: bytes of others that have no slot but take memory, likewise.
     """
 
     def __init__(
@@ -46,7 +45,6 @@ class Books:
             ValueError: two tiers give one model to two loaders.
         """
         self.ceiling = Ceiling()
-        self.consumers = 0
         self._post = post
         self._changed = changed
         self._limit = limit
@@ -105,19 +103,28 @@ class Books:
         self._changed()
 
     def facts(self) -> dict[str, Any]:
-        """Return what `status` shows: names, bytes, seconds. `measured` False: the books are unreconciled."""
+        """Return what `status` shows: names, bytes, seconds. `measured` False: the books are unreconciled.
+
+        `consumers` is what residents that no setting names are known to take.
+        """
         held, residents = self._runner.held(), self._known.residents
         return {
             "residents": None
             if residents is None
             else [
-                {"name": one.name, "memory": one.memory, "pinned": one.pinned, "jobs": held.get(one.name, 0)}
+                {
+                    "name": one.name,
+                    "memory": one.memory,
+                    "pinned": one.pinned,
+                    "consumer": one.consumer,
+                    "jobs": 0 if one.consumer else held.get(one.name, 0),
+                }
                 for one in residents
             ],
             "measured": not self._known.error,
             "error": self._known.error or None,
             "usable": self.ceiling.usable,
-            "consumers": self.consumers,
+            "consumers": sum(one.memory or 0 for one in residents or () if one.consumer),
             "swaps": self._swaps.count,
             "load_s": self._load_seconds,
             "asked": [one.model.name for one in self._waiting if one.model is not None],
@@ -131,7 +138,7 @@ class Books:
         self._runner.send(None)
 
     def _send(self, model: Model | None, done: Done) -> None:
-        errand = Errand(model, done, self.ceiling, self.consumers)
+        errand = Errand(model, done, self.ceiling)
         self._waiting.append(errand)
         self._runner.send(errand)
 
@@ -162,5 +169,5 @@ class Books:
 
     def _found(self, known: Known) -> str | None:
         """Return the key of a worker's model that was there before anything was asked."""
-        names = {one.name for one in known.residents or () if not one.pinned}
+        names = {one.name for one in known.residents or () if not (one.pinned or one.consumer)}
         return next((one.key for one in self._runner.models if one.name in names), None)

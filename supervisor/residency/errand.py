@@ -57,7 +57,6 @@ class Errand:
     model: Model | None
     done: Done
     ceiling: Ceiling
-    consumers: int
     began: float | None = None
     given_up: threading.Event = field(default_factory=threading.Event)
 
@@ -125,7 +124,6 @@ class Runner:
             errand.model,
             known.residents,
             errand.ceiling,
-            errand.consumers,
             measured=not known.error,
             in_use=self.held(),
         )
@@ -144,7 +142,7 @@ class Runner:
     def _carry_out(self, errand: Errand, model: Model, plan: Load) -> Ready:
         for name in plan.evict:
             still_wanted(errand)
-            holder = self._holder(name)
+            holder = self._loaders[name]  # a consumer, which may have none, is never evicted
             holder.unload(name)
             self._seen[holder] = tuple(one for one in self._seen[holder] or () if one.name != name)
         if not plan.loads:
@@ -176,17 +174,12 @@ class Runner:
             except Exception as error:  # noqa: BLE001 - as above
                 errors.append(error_text(error))
         residents: list[Resident] = []
-        for seen in self._seen.values():
+        for loader, seen in self._seen.items():
             if seen is None:
                 return Known(None, "; ".join(errors))
-            residents.extend(seen)
-        return Known(recognised(residents, self.models), "; ".join(errors))
-
-    def _holder(self, name: str) -> Loader:
-        """Return who said that it holds a model; a stranger has no tier."""
-        return next(
-            loader for loader, seen in self._seen.items() if any(one.name == name for one in seen or ())
-        )
+            own = (one for one in self.models if self._loaders[one.name] is loader)
+            residents.extend(recognised(seen, own))
+        return Known(tuple(residents), "; ".join(errors))
 
 
 def registered(models: Iterable[tuple[Model, Loader]]) -> tuple[tuple[Model, ...], dict[str, Loader]]:

@@ -47,8 +47,8 @@ class NoLoader:
 class ChildLoader:
     """The models live in warm children (`ctx.use`): resident as long as children of the tier live.
 
-    A load is a promise to start such a child, and counts from then on. The loop tells what becomes of
-    the children; each of them holds a copy of its own.
+    A load is a promise to give such a child a job, and counts from then on; one that was started ahead
+    of need holds nothing yet. The loop tells what becomes of the children; each holds a copy of its own.
 
     Args:
         let_go: called with a model's name, in the thread of the books: its children are to end.
@@ -60,15 +60,16 @@ class ChildLoader:
         self._patience = patience
         self._changed = threading.Condition()
         self._promised: dict[str, Model] = {}
+        self._sizes: dict[str, int] = {}
         self._copies: Counter[str] = Counter()
 
     def warm(self, name: str) -> None:
-        """A child that holds this model has been started. Any thread."""
+        """A child has been given a job that uses this model. Any thread."""
         with self._changed:
             self._copies[name] += 1
 
     def gone(self, name: str) -> None:
-        """Such a child has ended, or could not be started. Any thread."""
+        """Such a child has ended. Any thread."""
         with self._changed:
             self._copies[name] = max(0, self._copies[name] - 1)
             if not self._copies[name]:
@@ -83,6 +84,7 @@ class ChildLoader:
     def load(self, model: Model) -> None:
         with self._changed:
             self._promised[model.name] = model
+            self._sizes[model.name] = model.memory
 
     def unload(self, name: str) -> None:
         with self._changed:
@@ -95,6 +97,5 @@ class ChildLoader:
                 raise LoaderError(f'children that hold "{name}" still run after {self._patience:g} s')
 
     def _resident(self, name: str) -> Resident:
-        model = self._promised.get(name)
-        memory = model.memory * max(1, self._copies[name]) if model is not None else 0
+        memory = self._sizes.get(name, 0) * max(1, self._copies[name])
         return Resident(name, memory or None)

@@ -1,5 +1,6 @@
 """The store's threads as the loop sees them: questions to the lander, reads, and what others committed."""
 
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,12 +17,14 @@ from landing.transaction import Operation
 from supervisor import events, sensors
 from supervisor.descriptors import Identity, all_open, identity
 from supervisor.loop import Loop
+from supervisor.store_files import guard, release, torn
 
 CLOSE_SECONDS: Final = 10.0
 HURRY_SECONDS: Final = 0.3
 WRITES: Final = frozenset({COMMIT, CHECKPOINT})
 """The points at which the lander is about to write."""
 
+BESIDE: Final = (f"{STORE}-shm", f"{STORE}-wal")
 FILES: Final = (f"{STORE}-shm", STORE, f"{STORE}-wal", TURNSTILE)
 
 Reply = TypeVar("Reply")
@@ -47,6 +50,10 @@ class Desk:
         self._identity = store_identity(home)
         self._patience = CLOSE_SECONDS
         self._held: Mapping[int, Identity] = {}
+        self._beside: Mapping[int, Path] = {}
+        self._index: Identity | None = None
+        self._torn = ""
+        self._readers_closed = threading.Event()
         self._outside = open_reader(store_path(home))
         self._seen = views.data_version(self._outside)
         self.reader = Reader(home, sensors.monotonic, loop.post)
@@ -59,6 +66,7 @@ class Desk:
             self._reach_whole,
         )
         self._opened = all_open().items() - others.items()
+        self._guarded = guard(self._path.with_name(name) for name in (STORE, *BESIDE))
 
     def note_descriptors(self) -> None:
         """Have those that the lander writes by watched over.
@@ -72,25 +80,51 @@ class Desk:
             for fd, one in all_open().items()
             if one == shared or (one in files and (fd, one) in self._opened)
         }
+        self._index = shared
+        beside = {identity(file): file for name in BESIDE if (file := self._path.with_name(name)).exists()}
+        self._beside = {fd: beside[one] for fd, one in self._held.items() if one in beside}
         for fd in self._held:
             self._loop.descriptors.note(fd, "the store")
 
     def _forget_descriptors(self) -> None:
         held, self._held = self._held, {}
+        self._beside = {}
         for fd in held:
             self._loop.descriptors.forget(fd)
 
     def _take_notice(self, notice: Notice) -> None:
-        """Pass on what the lander says, in its thread; after its last word it closes the store itself."""
+        """Pass on what the lander says, in its thread; after its last word it closes the store itself.
+
+        It is to be the last that does, where only the name of the WAL is gone: what that holds is saved so.
+        """
         if notice.fatal and not self._loop.descriptors.lost():
             self._forget_descriptors()
         self._loop.post(self._noticed, notice)
+        if notice.fatal and self._torn and self._may_fold():
+            self._loop.post(Desk._close_readers, self)
+            self._readers_closed.wait(self._patience)
 
     def _reach_whole(self, point: str) -> None:
         """Have the lander, in its thread, write nothing by a number that is somebody else's now."""
         if point in WRITES and any(identity(fd) != one for fd, one in self._held.items()):
             raise StoreBroken(str(self._path), self._loop.descriptors.lost())
+        if point in WRITES and self._is_torn():
+            raise StoreBroken(str(self._path), self._torn)
         self.reach(point)
+
+    def _is_torn(self) -> bool:
+        """Tell whether the -wal or -shm of this store was ever taken away; any thread."""
+        if not self._torn and same_store(self._home, self._identity):
+            self._torn = torn(self._path, self._beside)
+        return bool(self._torn)
+
+    def _may_fold(self) -> bool:
+        """Tell whether nobody else can have written or folded anything since the WAL was taken away.
+
+        Whoever opens the store makes another, and who folds it back as the last takes the index away, too.
+        """
+        index, wal = (identity(self._path.with_name(name)) for name in BESIDE)
+        return index == self._index and wal is None
 
     def ask(self, operation: Operation[Reply]) -> Reply:
         """Have one operation done before anything else happens: for the start and the end of a run.
@@ -129,6 +163,8 @@ class Desk:
     def changed(self) -> bool:
         """Tell whether anybody else has committed since the last call; notice a store that is not ours."""
         before = self._seen
+        if self.broken is not None:
+            return False
         try:
             with translated(self._path):
                 self._seen = views.data_version(self._outside)
@@ -139,6 +175,8 @@ class Desk:
         if not same_store(self._home, self._identity):
             text = f"{self._path} was removed or replaced while this run used it"
             self._noticed(Notice("store_replaced", text, fatal=True))
+        elif self._is_torn():
+            self._noticed(Notice("store_broken", self._torn, fatal=True))
         return before != self._seen
 
     def _check_schema(self, found: int) -> None:
@@ -160,16 +198,26 @@ class Desk:
     def close(self) -> None:
         """Finish what waits and close the store; a thread that does not come back is left behind.
 
-        The lander is last: whoever closes the store last folds its WAL back, and readers cannot.
+        The lander is last: whoever closes the store last folds its WAL back, and readers cannot. One that
+        was taken away is not folded back if others may have written meanwhile.
         """
         self._forget_descriptors()
+        ways = (self._close_readers, self._close_lander)
+        for close in reversed(ways) if self._torn and not self._may_fold() else ways:
+            close()
+
+    def _close_readers(self) -> None:
+        """Close them, once or again; on the loop thread."""
         self.reader.close(self._patience)
         self._outside.close()
-        if not self.lander.close(self._patience):
-            self.stuck = True
-            self._report(
-                events.Warned("lander_stuck", f"the lander did not come back in {self._patience:g} s")
-            )
+        self._readers_closed.set()
+
+    def _close_lander(self) -> None:
+        if self.lander.close(self._patience):
+            release(self._guarded)
+            return
+        self.stuck = True
+        self._report(events.Warned("lander_stuck", f"the lander did not come back in {self._patience:g} s"))
 
 
 @contextmanager

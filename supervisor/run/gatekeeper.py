@@ -160,10 +160,9 @@ class Gatekeeper:
         now = self._world.monotonic()
         for name in self._admission.depends_on((*groups, *self.yielders())):
             self._needed_at[name] = now
-        self._wanted = self._always | {
-            name for name, at in self._needed_at.items() if now < at + LINGER_SECONDS
-        }
-        self._watch.want(self._wanted)
+        needed = {name for name, at in self._needed_at.items() if now < at + LINGER_SECONDS}
+        self._wanted = self._always | needed
+        self._watch.want(self._wanted, calm=self._always - needed)
 
     def turn(self, now: float) -> None:
         """Ask the probes that are due; notice that quiet hours began or ended; tell what has changed."""

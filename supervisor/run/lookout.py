@@ -6,6 +6,7 @@ or has changed.
 
 from typing import Any, Final
 
+from landing.batches import Land
 from landing.clock import ShiftWaits
 from landing.lease import RENEW_SECONDS, Renew
 from landing.runs import Held
@@ -23,6 +24,8 @@ from supervisor.run.seek import ignore
 from supervisor.told.units import duration
 
 LOOK_SECONDS: Final = 1.0
+LANDER_SECONDS: Final = 10.0
+"""After so long in one batch a person should hear of a lander."""
 
 
 class Lookout:
@@ -41,6 +44,7 @@ class Lookout:
         self._looked_at = self._renewed_at = world.monotonic()
         self._clocks = self._read_clocks()
         self._warned: set[Profile] = set()
+        self._hanging: Any = None
         self._slow: set[Profile] = set()
         self._lacked = False
         self._cold: set[Profile] = set()
@@ -70,6 +74,7 @@ class Lookout:
             self._end_for(changed(files))
         self._warn_of_starts()
         self._warn_of_lack()
+        self._warn_of_lander(now)
 
     def _read_clocks(self) -> Clocks:
         return Clocks(self._world.now(), sensors.steady())
@@ -111,6 +116,17 @@ class Lookout:
             self._lacked = True
             text = f"{self._pool.starts.lack}; starts are tried again, at most {LONGEST_WAIT:g} s apart"
             self._parts.report(events.Warned("child_start_waits", text))
+
+    def _warn_of_lander(self, now: float) -> None:
+        """Say once of each that a lander hangs: nobody can end it, and all wait behind it."""
+        at_work = self._parts.desk.lander.at_work
+        if at_work is None or at_work is self._hanging or now < at_work[1] + LANDER_SECONDS:
+            return
+        self._hanging, (operation, _since) = at_work, at_work
+        job = operation.job if isinstance(operation, Land) else 0
+        whose = f"the lander of job #{job}" if job else "a write of the store"
+        text = f"{whose} has not returned for {LANDER_SECONDS:g} s; nothing lands or starts until it does"
+        self._parts.report(events.Warned("lander_slow", text))
 
     def _warn_of_held(self, profile: Profile) -> None:
         self._warned.add(profile)

@@ -129,16 +129,16 @@ class Models:
 
     def _note_children(self) -> None:
         """Tell the loader of children which models are warm in one."""
-        now = {id(worker): worker.profile.model for worker in self._pool if worker.profile.model}
-        for key in self._warm.keys() - now.keys():
-            self._in_children.gone(self._warm[key])
+        now = {id(worker): worker.profile.model for worker in self._pool if worker.is_warm}
         for key in now.keys() - self._warm.keys():
             self._in_children.warm(now[key])
+        for key in self._warm.keys() - now.keys():
+            self._in_children.gone(self._warm[key])
         self._warm = now
 
     def _let_go(self, model: str) -> None:
         for worker in self._pool:
-            if worker.profile.model == model and worker.stage is Stage.READY:
+            if worker.profile.model == model and worker.is_warm and worker.stage is Stage.READY:
                 self._pool.dismiss(worker)
 
 

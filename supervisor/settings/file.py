@@ -24,6 +24,7 @@ class SettingsFile:
         self.complaints: list[str] = []
         read = self._read()
         self.exists = read is not None or bool(self.complaints)
+        self.is_unread = read is None and self.exists
         self._content: dict[str, Any] = read or {}
 
     def _read(self) -> dict[str, Any] | None:
@@ -50,6 +51,10 @@ class SettingsFile:
             return value
         self.complain(f"{name} must be a text, not {value!r}")
         return None
+
+    def hides(self, name: str) -> bool:
+        """Tell whether the file may say a top-level text that cannot be read."""
+        return self.is_unread or not isinstance(self._content.get(name, ""), str)
 
     def workers(self) -> int | None:
         """Return max_workers, None where it is not set."""

@@ -98,7 +98,7 @@ def load_settings(
     if flags.max_workers is not None and not is_workers(flags.max_workers):
         file.complaints.append(f"--max-workers must be from 1 to {MOST_WORKERS}, not {flags.max_workers}")
     if file.complaints:
-        raise SettingsRefused(file.complaints, settings)
+        raise SettingsRefused(file.complaints, settings, hides_app=file.hides("app"))
     return settings
 
 

@@ -5,7 +5,7 @@ run's `told` -> gates, models, yielding (JSON values) -> a line of the screen
 Told is as an older or newer version may have written it, or garbage: what is not as expected is left out.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from supervisor.told.units import count, duration, human_size
@@ -49,11 +49,12 @@ def models(told: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def resident(model: Mapping[str, Any]) -> dict[str, Any]:
-    """Return one model in memory: bytes, and how many jobs use it."""
+    """Return one model in memory: bytes (None: nobody can tell), whose it is, and how many jobs use it."""
     return {
         "name": model["name"],
-        "memory": number(model.get("memory")) or 0,
+        "memory": number(model.get("memory")),
         "pinned": model.get("pinned") is True,
+        "consumer": model.get("consumer") is True,
         "jobs": number(model.get("jobs")) or 0,
     }
 
@@ -134,7 +135,7 @@ def models_in_words(books: Mapping[str, Any]) -> Iterator[str]:
         yield f"unreconciled{': ' if books['error'] else ''}{books['error']}"
     if residents is not None:
         yield ", ".join(map(resident_in_words, residents)) or "none"
-        used = human_size(sum(one["memory"] for one in residents))
+        used = used_in_words([one["memory"] for one in residents])
         yield f"{used} of {human_size(books['usable'])}" if books["usable"] is not None else used
     if books["loading"]:
         yield f"loading {', '.join(books['loading'])}"
@@ -143,10 +144,19 @@ def models_in_words(books: Mapping[str, Any]) -> Iterator[str]:
         yield f"last load {duration(books['load_s'])}"
 
 
+def used_in_words(sizes: Sequence[float | None]) -> str:
+    """Say what models take together: "5.2 GB", "at least 5.2 GB" where one is of unknown size."""
+    known = [size for size in sizes if size is not None]
+    if sizes and not known:
+        return "size unknown"
+    return f"{'at least ' if len(known) < len(sizes) else ''}{human_size(sum(known))}"
+
+
 def resident_in_words(model: Mapping[str, Any]) -> str:
     """Say one model, how large it is and who uses it."""
-    uses = [f"{human_size(model['memory'])}"]
+    uses = ["size unknown" if model["memory"] is None else human_size(model["memory"])]
     uses += ["pinned"] if model["pinned"] else []
+    uses += ["not ours"] if model["consumer"] else []
     uses += [count(model["jobs"], "job")] if model["jobs"] else []
     return f"{model['name']} ({', '.join(uses)})"
 

@@ -13,6 +13,7 @@ WORDS = {
     "kind_not_loaded": "kind not loaded by the running supervisor",
     "orphaned": "was running when the supervisor died",
     "queued": "queued",
+    "thread_busy": "its thread has a job",
     "run_ending": "the run is ending",
     "app_changed": "the application has changed since the run loaded it",
     "app_start_failed": "the application does not start",

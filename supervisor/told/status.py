@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from landing import views
+from landing.cells import whole
 from landing.snapshot import snapshot, store_size
 from policies.job import MICROS
 from supervisor import sensors
@@ -38,7 +39,14 @@ def status(home: Path) -> dict[str, Any]:
         stopping, stopped = stopping_since(db, run, live=live), stopped_now(db, run, live=live)
         row = run if live and run is not None and not run["clean"] else {}
         told, in_flight, holds = row.get("told") or {}, views.in_flight(db), views.holds(db)
-        here = Run(live, row, len(in_flight), ending=stopping is not None, stopped=by_kind(stopped))
+        here = Run(
+            live,
+            row,
+            len(in_flight),
+            ending=stopping is not None,
+            stopped=by_kind(stopped),
+            on_threads=on_threads(in_flight),
+        )
         facts: dict[str, Any] = {
             "supervisor": supervisor_facts(home, run, now, stopping),
             "jobs": counts,
@@ -97,7 +105,7 @@ def supervisor_facts(
         "age_s": age,
         "up_s": up,
         "stopping_s": None if stopping is None else round(max(0, now - stopping) / MICROS, 1),
-        "stale": run.get("stale", 0),  # a store of the first schema does not count them
+        "stale": whole(run.get("stale"), 0),  # a store of the first schema does not count them
     }
 
 
@@ -107,6 +115,11 @@ def next_wake(db: "Connection", now: int) -> dict[str, Any] | None:
         return None
     due = round(max(0, row["wake_at"] - now) / MICROS, 1)
     return {"id": row["id"], "kind": row["kind"], "reason": row["reason"], "in_s": due}
+
+
+def on_threads(in_flight: list[dict[str, Any]]) -> frozenset[str]:
+    """Return the kinds of jobs in flight that run on a thread of the run."""
+    return frozenset(job["kind"] for job in in_flight if job["options"].get("mode") == "inproc")
 
 
 def by_kind(stopped: list[dict[str, Any]]) -> dict[str, str]:
@@ -161,7 +174,7 @@ def complaints(facts: dict[str, Any]) -> list[str]:
         found.append(f"the supervisor (pid {who['pid']}) has not moved for {who['age_s']:g} s")
     if who["state"] == "died":
         found.append(f"run {who['run']} died; the next one recovers")
-    elif who["state"] == "down" and undone:
+    elif who["state"] == "down" and undone and not all_held(facts):
         found.append(f"no supervisor runs, {undone:,} unfinished")
     found += [one["text"] for one in facts["claiming_stopped"]]
     found += [job["text"] for job in facts["survivors"]]
@@ -171,6 +184,14 @@ def complaints(facts: dict[str, Any]) -> list[str]:
             " find who has store.db open (fuser or lsof) and let it end its read transaction"
         )
     return found
+
+
+def all_held(facts: dict[str, Any]) -> bool:
+    """Tell whether all that is unfinished waits for somebody to let it go: no run would do any of it."""
+    groups = facts.get("waiting", [])
+    held = {"held", "kind_held"}
+    in_flight = any(facts["jobs"].get(state) for state in ("leased", "running"))
+    return bool(groups) and not in_flight and all(one["reason"] in held for one in groups)
 
 
 def megabytes(size: int) -> float:

@@ -4,7 +4,7 @@ queued rows of a kind:   held kind, closed gates | no run, not loaded, no slot f
 rows of their own wait:  backoff, held, exclusive, deferred | held kind, no run
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from landing import views
@@ -24,6 +24,7 @@ class Run(NamedTuple):
         running: jobs in flight.
         ending: it was asked to stop.
         stopped: by kind, the code for which it claims no more.
+        on_threads: kinds of jobs that run on a thread now.
     """
 
     live: bool
@@ -31,6 +32,7 @@ class Run(NamedTuple):
     running: int
     ending: bool
     stopped: Mapping[str, str]
+    on_threads: Container[str] = ()
 
     @property
     def slots(self) -> int | None:
@@ -91,6 +93,8 @@ def why_kind_waits(kind: str, waited: int, run: Run, closed: list[Wait]) -> Iter
         stopped=run.stopped.get(kind, ""),
         room=run.room(kind),
     )
+    if why == "queued" and kind in run.on_threads:
+        why = "thread_busy"
     if not (closed and why in GUESSES | {"queued"}):
         yield Wait(why, in_words(why, run.running), UNTIL.get(why))
 

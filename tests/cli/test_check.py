@@ -124,11 +124,26 @@ def test_what_is_not_asked_of_memory_or_hours_may_be_any(project: Shell) -> None
             " laneway hold --kind square",
         ),
         (
+            '[kinds.square]\non_gate = "yield"',
+            "kind 'square' has on_gate = \"yield\" and no gates: only hold --kind makes it yield;"
+            ' add gates = ["power"], or others',
+        ),
+        (
+            '[tiers.warm]\nloader = "child"',
+            '[tiers.warm] loader = "child" names no model, so no child keeps one; add model',
+        ),
+        (
+            '[kinds.square]\nretry_on = ["OSErorr", "OSError", "lib.Busy"]\n'
+            '[kinds.moody]\nretry_on = ["OSErorr"]',
+            "retry_on of kinds 'moody', 'square': Python has no exception 'OSErorr'"
+            ' (did you mean "OSError"?); one of a module is written "module.OSErorr"',
+        ),
+        (
             '[gates]\nquiet = ["22:00-07:00", "09:00-09:00"]',
             '[gates] quiet: "09:00-09:00" is no time at all; the whole day is "00:00-24:00"',
         ),
     ],
-    ids=["limits", "child", "handler", "none", "empty"],
+    ids=["limits", "child", "handler", "none", "yield", "model", "exception", "empty"],
 )
 def test_what_has_no_effect_is_said_by_check_and_by_run(project: Shell, text: str, line: str) -> None:
     """U20, C121: it stays what it is, and nobody goes by it unawares."""
@@ -146,6 +161,31 @@ def test_a_limit_that_is_lifted_on_purpose_is_no_slip(project: Shell) -> None:
     with_settings(project, f'{text}"inproc"\ncpu_limit = 0')
     done = project("check")
     assert (done.code, done.err) == (0, "")
+
+
+def test_check_reports_all_that_is_wrong_at_once(project: Shell) -> None:
+    """K16: a tier that nobody has defined hides nothing of sections and limits."""
+    with_settings(
+        project,
+        '[kinds.square]\ntier = "minilm"\n[kinds.sqare]\nnice = 1\n[kinds.moody]\nmemory_limit = "900000GB"\n'
+        "[kinds.sleepy]\nmax_running = 0",
+    )
+    found = project("check", "--json").json
+    beginnings = (
+        "kind 'square' is of tier 'minilm', which",
+        f"{project.folder}/supervisor.toml: [kinds.sqare]",
+    )
+    beginnings += ("kind 'moody' needs 900,000 GB",)
+    assert [any(line.startswith(one) for line in found["complaints"]) for one in beginnings] == [True] * 3
+    assert len(found["complaints"]) == 3
+    assert (found["warnings"], found["worlds"]) == ([], {}), "they are of what could run"
+
+
+@pytest.mark.parametrize("text", ["app = [", "app = 5"])
+def test_an_application_that_the_settings_may_well_name_is_not_missed(shell: Shell, text: str) -> None:
+    """K16: one complaint, about what is to be mended."""
+    file = shell.write("supervisor.toml", text)
+    assert str(file) in shell.refused("check", code=2)
 
 
 def test_check_names_what_of_the_users_is_hidden_by_ours(project: Shell) -> None:

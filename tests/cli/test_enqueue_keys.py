@@ -43,9 +43,9 @@ def test_the_same_with_a_key_is_queued_once_and_said(kinds: Shell) -> None:
     assert kinds("enqueue", "plain", "--key", "k", "--json").json == {"id": 1, "outcome": "created"}
     again = kinds("enqueue", "plain", "--key", "k")
     assert (again.code, again.out) == (0, "1\n")
-    assert again.lines == ["hint: #1 waits already; no job was added for the same again", QUEUED]
+    assert again.lines == ["hint: #1 waits already; no job was added for the same again"]
     again = kinds("enqueue", "plain", "--key", "k", "--json")
-    assert (again.json, again.lines) == ({"id": 1, "outcome": "coalesced"}, [QUEUED])
+    assert (again.json, again.lines) == ({"id": 1, "outcome": "coalesced"}, [])
     assert len(kinds("jobs", "--json").json) == 1
 
 
@@ -61,7 +61,7 @@ def choose(kind, payload):
 def test_a_router_is_asked_where_the_application_is_loaded_and_what_it_cannot_say_is_a_warning(
     kinds: Shell,
 ) -> None:
-    """C110, K15: what it prints is no answer; without the application the rules decide."""
+    """C110, K15: what it prints is no answer."""
     kinds.write("kinds.py", KINDS + ROUTER)
     done = kinds("enqueue", "plain", "--lines", "-", "--json", "--app", "kinds.py", stdin=b"1\n2\n3\n3\n")
     assert [one["outcome"] for one in done.json] == ["created"] * 4
@@ -71,9 +71,25 @@ def test_a_router_is_asked_where_the_application_is_loaded_and_what_it_cannot_sa
         "warning: the router raised KeyError; the rules decided instead",
         f"{QUEUED} --app kinds.py",
     ]
-    assert kinds("enqueue", "plain", "1").lines == [QUEUED]
+    assert kinds("enqueue", "plain", "1").lines == ["asked about plain", QUEUED]
     tiers = [kinds("show", str(job), "--json").json["tier"] for job in (1, 2, 3, 5)]
-    assert tiers == ["minilm", "", "", ""]
+    assert tiers == ["minilm", "", "", "minilm"]
+
+
+def test_a_router_of_the_settings_is_asked_each_time_and_nobody_else_loads_the_application(
+    kinds: Shell,
+) -> None:
+    """C110: the same request has the same result, whether the store knows the kind or not."""
+    kinds.write("kinds.py", f'{KINDS}{ROUTER}\nprint("loaded")\n')
+    for job in ("1", "2"):
+        assert kinds("enqueue", "plain", "1").lines == ["loaded", "asked about plain", QUEUED]
+        assert kinds("show", job, "--json").json["tier"] == "minilm"
+    assert kinds("enqueue", "plain", "1", "--tier", "routine").lines == [QUEUED]
+    kinds.write("kinds.py", "import nowhere_to_be_found")
+    warned, queued = kinds("enqueue", "plain", "1").lines
+    assert warned.startswith("warning: the router was not asked, for the application does not load: ")
+    assert queued == QUEUED
+    assert kinds("show", "4", "--json").json["tier"] == ""
 
 
 def test_lines_meet_each_other_and_what_is_there(kinds: Shell) -> None:
@@ -107,6 +123,32 @@ def test_a_key_in_use_is_refused_in_one_line(kinds: Shell) -> None:
     assert line == "key 'new' stands for one waiting job, not for 2 payloads; nothing was queued"
     assert kinds.refused("enqueue", "plain", "--key", "", code=2).startswith("key must be 1 to 1000")
     assert len(kinds("jobs", "--json").json) == 1
+
+
+def test_a_limit_that_nothing_holds_a_thread_to_is_told(kinds: Shell) -> None:
+    """U20, C121: the job is queued all the same."""
+    kinds.write("supervisor.toml", 'app = "kinds.py"\n[kinds.plain]\nmode = "inproc"\n')
+    done = kinds("enqueue", "plain", "--memory-limit", "1GB")
+    told = "hint: plain runs on a thread, which nothing holds to --memory-limit: it has no effect"
+    assert (done.out, done.lines) == ("1\n", [told, QUEUED])
+    assert kinds("enqueue", "digest", "--memory-limit", "1GB").lines == [QUEUED]
+
+
+def test_a_payload_that_lacks_its_quotes_is_shown_with_them(kinds: Shell) -> None:
+    """C72, K15."""
+    line = kinds.refused("enqueue", "plain", "docs", code=2)
+    assert line.endswith("""; JSON is, for example, '"docs"'""")
+    line = kinds.refused("enqueue", "plain", "{root: docs}", code=2)
+    assert line.endswith("""; JSON is, for example, '{"root": "docs"}'""")
+
+
+def test_jobs_of_a_kind_that_nobody_knows_are_not_listed(kinds: Shell) -> None:
+    """K15: as with hold."""
+    kinds("enqueue", "plain")
+    assert kinds.refused("jobs", "--kind", "plian", code=2).startswith(
+        'unknown kind "plian" (did you mean "plain"?)'
+    )
+    assert kinds("jobs", "--kind", "digest").out == "no jobs\n"
 
 
 def test_a_tier_is_one_of_the_settings(kinds: Shell) -> None:

@@ -126,6 +126,18 @@ def test_many_rows_that_cannot_be_read_are_counted_and_not_all_named(project: Sh
     assert done.lines[-1] == "hint: and 2 rows more like that: supervisor jobs --state failed"
 
 
+def test_what_is_no_time_is_told_with_how_to_write_one(project: Shell, old: Path) -> None:
+    """C96, U11: once, however many there are."""
+    with closing(sqlite3.connect(old)) as db, db:
+        db.execute("ALTER TABLE jobs ADD COLUMN created_at")
+        db.executemany(
+            "INSERT INTO jobs (kind, state, payload, created_at) VALUES ('square', 'done', '{}', ?)",
+            [("yesterday",), ("today",)],
+        )
+    wanted = 'hint: a time is text as "2026-01-31 23:59:59" (UTC), or seconds since 1970'
+    assert project("import", "old.db").lines.count(wanted) == 1
+
+
 def test_what_is_no_old_queue_is_refused_and_makes_no_store(project: Shell) -> None:
     """C96, K15."""
     with closing(sqlite3.connect(project.folder / "other.db")) as db, db:
@@ -134,6 +146,14 @@ def test_what_is_no_old_queue_is_refused_and_makes_no_store(project: Shell) -> N
     assert line.startswith("other.db is no queue of an earlier version")
     assert project.refused("import", "gone.db", code=2) == "gone.db is not there; name a queue file to import"
     assert project.refused("import", ".", code=2) == ". is no file; name a queue file to import"
+    assert line.endswith("it has no table jobs")
+    with closing(sqlite3.connect(project.folder / "short.db")) as db, db:
+        db.execute("CREATE TABLE jobs (kind TEXT, status TEXT)")
+    assert project.refused("import", "short.db", code=2) == (
+        "short.db is no queue of an earlier version: its table jobs has no columns payload, state"
+    )
     project.write("text.db", "no database")
-    assert project.refused("import", "text.db", code=4) == "text.db: file is not a database"
+    assert project.refused("import", "text.db", code=2) == (
+        "text.db is no SQLite database; name a queue file to import"
+    )
     assert not project.home.exists()

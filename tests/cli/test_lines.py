@@ -32,7 +32,7 @@ STACK = 'Current thread 0x01 (most recent call first):\n  File "/srv/app.py", li
 WHY = "(not ours to signal, or stuck in the kernel)"
 
 
-REMEDY = f"resume_mismatch: {'what was yielded ' * 12}; start the job over: supervisor retry 5 --from-start"
+REMEDY = f"resume_mismatch: {'what was yielded ' * 12}; start the job over: laneway retry 5 --from-start"
 
 
 def ended(**facts: Any) -> AttemptEnded:

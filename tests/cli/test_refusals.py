@@ -131,7 +131,7 @@ def test_a_broken_application_is_refused_with_file_and_line(shell: Shell) -> Non
 
 def test_an_application_that_is_none_is_refused(shell: Shell) -> None:
     shell.write("other.py", "app = 7\n")
-    assert "is a int, not a supervisor.App" in shell.refused("check", "--app", "other.py", code=2)
+    assert "is of type int, not a supervisor.App" in shell.refused("check", "--app", "other.py", code=2)
     assert "there is no file" in shell.refused("check", "--app", "missing.py", code=2)
 
 

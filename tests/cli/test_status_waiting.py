@@ -180,6 +180,31 @@ def test_a_held_kind_is_told_with_its_reason_whoever_runs(home: Home, live: bool
     assert any("   supervisor unhold --kind embed" in line for line in home.screen())
 
 
+def test_what_is_held_needs_no_run(home: Home) -> None:
+    """U27: nothing is wrong, and no run would help, while all that waits was held by hand."""
+    [job] = home.enqueue("embed")
+    home.store.write(HoldKind("embed", ""))
+    assert status(home.home)["reasons"] == []
+    [other] = home.enqueue("report")
+    assert status(home.home)["reasons"] == ["no supervisor runs, 2 unfinished"]
+    home.store.write(Hold(other))
+    assert status(home.home)["healthy"]
+    home.start(job)
+    assert not status(home.home)["healthy"]
+
+
+def test_a_job_whose_thread_has_another_says_so(home: Home) -> None:
+    """U27, C121: slots are free, and it waits all the same."""
+    home.store.write(Register("app", {"embed": Options(mode="inproc"), "report": Options()}))
+    first, _second = home.enqueue("embed", 2)
+    home.enqueue("report")
+    home.live()
+    home.start(first)
+    assert home.waiting()["embed"]["text"] == "its thread has a job"
+    assert reasons(home.waiting()["embed"]) == ["thread_busy"]
+    assert reasons(home.waiting()["report"]) == ["queued"]
+
+
 def test_rows_with_a_reason_of_their_own_say_it_and_what_ends_it(home: Home) -> None:
     """K14, U27, U29: backoff, held, exclusive, deferred."""
     running, aside, held, failed, deferred = home.enqueue("embed", 5)

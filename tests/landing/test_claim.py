@@ -288,3 +288,18 @@ def test_a_claim_that_finds_nothing_writes_nothing(stand: Stand) -> None:
 def test_a_lease_outlives_a_renewal_that_is_missed() -> None:
     """U44, A74: nobody can set either."""
     assert LEASE_SECONDS >= 2 * RENEW_SECONDS > 0
+
+
+def test_a_claim_fails_only_some_of_many_unusable_heads_and_comes_again_at_once(stand: Stand) -> None:
+    """U32, K13: what waits behind them need not wait for a wake of its own."""
+    bad = [stand.enqueue() for _ in range(ROUNDS + 1)]
+    good = stand.enqueue()
+    stand.alter("UPDATE laneway_jobs SET payload = x'ff' WHERE id <> ?", good)
+    reply = stand.look()
+    assert reply.claimed is None
+    assert [one.job for one in reply.refused] == bad[:ROUNDS]
+    assert (reply.next_wake, reply.next_try) == (stand.now, stand.now)
+    again = stand.look()
+    assert again.claimed is not None
+    assert (again.claimed.job, [one.job for one in again.refused]) == (good, bad[ROUNDS:])
+    assert (again.next_wake, again.next_try) == (None, None)

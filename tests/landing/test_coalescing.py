@@ -124,6 +124,35 @@ def test_a_row_that_has_landed_or_has_a_mark_is_never_a_target(
     assert queue.row(first.id)["priority"] == 100
 
 
+def land_a_row(stand: Stand) -> None:
+    """Land a row without a mark, and yield."""
+    claimed = stand.look(loaded=KINDS).claimed
+    assert claimed is not None
+    stand.start(claimed)
+    stand.land(claimed, 1, (1, 1, "x"))
+    stand.finish(claimed, Verdict(Move.RELEASE, "yielded"), last_seq=1)
+
+
+def have_a_mark(stand: Stand) -> None:
+    """Have a mark alone, as from another queue's file."""
+    stand.alter("UPDATE laneway_jobs SET mark = 'half'")
+
+
+@pytest.mark.parametrize(
+    ("begin", "begun"), [(land_a_row, (State.QUEUED, 1, None)), (have_a_mark, (State.QUEUED, 0, "half"))]
+)
+def test_either_a_row_that_has_landed_or_a_mark_is_enough(
+    queue: Stand, begin: Callable[[Stand], None], begun: tuple[str, int, str | None]
+) -> None:
+    """C78, U2: each alone says that a row has begun."""
+    first = ask(queue, priority=100)
+    begin(queue)
+    row = queue.row(first.id)
+    assert (row["state"], row["landed_seq"], row["mark"]) == begun
+    assert ask(queue, priority=0).outcome == "created"
+    assert queue.row(first.id)["priority"] == 100
+
+
 @pytest.mark.parametrize("kind", ["plain", "sync"])
 def test_a_key_alone_means_waiting(queue: Stand, kind: str) -> None:
     """U2."""

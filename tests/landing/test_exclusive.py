@@ -10,14 +10,15 @@ from landing.claim import Claimed, ClaimReply
 from landing.connect import open_writer, store_path
 from landing.enqueue import Register, RegisterTiers
 from landing.hold import Hold, Unhold
+from landing.ledger import Report
 from landing.retry import Retry
 from landing.sql import queue as sql
 from landing.transaction import Transaction
 from policies.gates.vocabulary import Blocked, Gate
-from policies.job import IN_FLIGHT, State
+from policies.job import IN_FLIGHT, Outcome, State
 from policies.options import Options
 from policies.transitions import TRANSITIONS, Move
-from policies.verdict import Asks, Verdict
+from policies.verdict import Admit, Verdict
 from tests.landing.stand import Stand
 
 KINDS = {"mine": Options(exclusive_by="revision"), "other": Options(priority=60)}
@@ -44,6 +45,13 @@ def take(stand: Stand) -> Claimed:
 def waits(stand: Stand, job: int) -> tuple[object, ...]:
     row = stand.row(job)
     return row["state"], row["reason"], row["watch"], row["watch_key"]
+
+
+def shut(tier: str) -> Admit:
+    """Return a gate that holds a tier back."""
+    return lambda _in_flight, _held: (
+        lambda head: (Blocked(Gate.POWER, "on battery"),) if head.tier == tier else ()
+    )
 
 
 def test_a_rival_waits_until_what_it_may_not_run_beside_has_ended(mines: Stand) -> None:
@@ -92,7 +100,7 @@ def test_who_waits_behind_one_that_is_cancelled_goes_on(mines: Stand, state: str
 
 
 def test_those_that_wait_go_on_one_at_a_time_in_claim_order(mines: Stand) -> None:
-    """A49, K14: an end wakes only as many as fit."""
+    """A49, K14: an end wakes the head of each group, and the claim chooses."""
     mines.enqueue("mine", ONE)
     running = take(mines)
     late, early, urgent = (mines.enqueue("mine", ONE, priority=p) for p in (70, 60, 20))
@@ -102,8 +110,8 @@ def test_those_that_wait_go_on_one_at_a_time_in_claim_order(mines: Stand) -> Non
         mines.finish(running)
         running = take(mines)
         order.append(running.job)
-        states = mines.query("SELECT state, COUNT(*) FROM laneway_jobs WHERE state = 'queued' GROUP BY 1")
-        assert states == []
+        assert look(mines).claimed is None
+        assert mines.query("SELECT id FROM laneway_jobs WHERE state = 'queued'") == []
     assert order == [urgent, early, late]
 
 
@@ -138,18 +146,14 @@ def test_one_in_line_whose_tier_may_not_start_keeps_no_rival_of_another_tier_wai
     mines.write(RegisterTiers({"heavy": 0, "light": 0}))
     mines.enqueue("mine", ONE)
     running = take(mines)
-    shut, free = mines.enqueue("mine", ONE, tier="heavy"), mines.enqueue("mine", ONE, tier="light")
+    stuck, free = mines.enqueue("mine", ONE, tier="heavy"), mines.enqueue("mine", ONE, tier="light")
     assert look(mines).claimed is None
-    assert waits(mines, shut)[0] == waits(mines, free)[0] == State.PENDING
+    assert waits(mines, stuck)[0] == waits(mines, free)[0] == State.PENDING
     mines.finish(running)
-
-    def admit(_in_flight: object, _held: object) -> Asks:
-        return lambda head: (Blocked(Gate.POWER, "on battery"),) if head.tier == "heavy" else ()
-
-    claimed = mines.look(loaded=KINDS, admit=admit).claimed
+    claimed = mines.look(loaded=KINDS, admit=shut("heavy")).claimed
     assert claimed is not None
     assert claimed.job == free
-    assert waits(mines, shut)[0] == State.QUEUED
+    assert waits(mines, stuck)[0] == State.QUEUED
     assert mines.look(loaded=KINDS).claimed is None, "nor does it run beside it"
 
 
@@ -168,10 +172,60 @@ def test_one_that_waits_for_a_key_that_nobody_has_goes_on_with_the_next_run(mine
 def test_the_states_that_a_key_is_left_by_are_those_of_the_table() -> None:
     """The trigger of the schema names them once more."""
     text = (Path(sql.__file__).parent.parent / "migrations" / "0004.sql").read_text()
-    held = sorted({*IN_FLIGHT, *TRANSITIONS[Move.CLAIM][0]})
-    for which in ("OLD.state IN", "NEW.state NOT IN"):
+    held = {"OLD.state IN": {*IN_FLIGHT, *TRANSITIONS[Move.CLAIM][0]}, "NEW.state NOT IN": set(IN_FLIGHT)}
+    for which, states in held.items():
         (named,) = re.findall(rf"{which} \((.*?)\)", text)
-        assert sorted(re.findall(r"'(\w+)'", named)) == held
+        assert set(re.findall(r"'(\w+)'", named)) == states
+
+
+def test_one_that_gives_its_slot_back_keeps_no_rival_of_another_tier_waiting(mines: Stand) -> None:
+    """K14, U15: it holds the key no more than any other that is in line."""
+    mines.write(RegisterTiers({"heavy": 0}))
+    mines.enqueue("mine", ONE, tier="heavy")
+    running, rival = take(mines), mines.enqueue("mine", ONE)
+    assert look(mines).claimed is None
+    mines.finish(running, Verdict(Move.RELEASE, "yielded"), report=Report(outcome=Outcome.YIELDED))
+    claimed = mines.look(loaded=KINDS, admit=shut("heavy")).claimed
+    assert claimed is not None
+    assert claimed.job == rival
+
+
+def test_urgent_rivals_without_end_keep_none_waiting_beyond_its_aging(mines: Stand) -> None:
+    """C80, C81, U16, FIELD I7: who waits for a key ages like everybody."""
+    mines.enqueue("mine", ONE, priority=10)
+    running = take(mines)
+    patient = mines.enqueue("mine", ONE, priority=100)
+    for _ in range(12):
+        mines.enqueue("mine", ONE, priority=10)
+        assert look(mines).claimed is None
+        mines.tick(900)
+        mines.finish(running)
+        running = take(mines)
+        if running.job == patient:
+            break
+    assert running.job == patient
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        "watch = NULL",
+        "watch = 'zzz'",
+        "watch = 'backoff'",
+        "watch_key = NULL",
+        "watch_key = 'other'",
+        "watch_key = x'ff'",
+    ],
+)
+def test_one_whose_watch_is_garbage_goes_on_with_the_next_run(mines: Stand, cells: str) -> None:
+    """U32, K14: it waits for nothing that could come."""
+    mines.enqueue("mine", ONE)
+    running, second = take(mines), mines.enqueue("mine", ONE)
+    assert look(mines).claimed is None
+    mines.alter(f"UPDATE laneway_jobs SET {cells} WHERE id = ?", second)
+    mines.finish(running)
+    mines.open_run()
+    assert take(mines).job == second
 
 
 class Rivals:

@@ -4,6 +4,7 @@ import hashlib
 import json
 import multiprocessing
 import os
+import shutil
 import signal
 import sqlite3
 import tracemalloc
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 
 from landing.enqueue import Register
-from landing.errors import NoStore, StoreError
+from landing.errors import NoStore
 from landing.importing import CopySlice, Degraded, Imported, bring_in
 from landing.oldqueue import ROWS, NotAQueue, opened
 from landing.store import Store
@@ -207,6 +208,7 @@ GARBAGE = [
     *(("tier", bad) for bad in (b"\xff", "a\0b")),
     *(("checkpoint", bad) for bad in (b"\0", "x" * 20_000)),
     *(("created_at", bad) for bad in ("yesterday", "2023-02-30T00:00:00", "0000-01-01T00:00:00", b"2023")),
+    *(("created_at", bad) for bad in ("2023", 3.5, 1_700_000_000_000, 1e300, -1)),
     *((name, "2023-05-06T12:00:00+02:00") for name in ("started_at", "finished_at")),
     *((name, b"\xfe") for name in ("result", "error", "claimed_by_run")),
 ]
@@ -227,6 +229,16 @@ def test_a_cell_that_holds_garbage_fails_its_own_row_and_is_listed(
     assert here.events(2) == ["unreadable"]
 
 
+def test_times_may_be_seconds_since_1970_as_numbers_or_as_text(here: Stand, tmp_path: Path) -> None:
+    """C96, U11: a column of text makes text of them."""
+    path = tmp_path / "seconds.db"
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("CREATE TABLE jobs (kind, state, payload, created_at, finished_at TEXT)")
+        db.execute("INSERT INTO jobs VALUES ('sync', 'done', '{}', 1700000000, 1700000001.5)")
+    assert bring(here, path).counts == {"done": 1}
+    assert cells(here, "created_at, finished_at") == [(1_700_000_000 * MICROS, 1_700_000_001_500_000)]
+
+
 @pytest.mark.parametrize("bad", ["soon", b"\xff", 3.5])
 def test_a_lease_is_not_even_read(here: Stand, old: Path, bad: Any) -> None:
     """C92, C93: what is no time never means expired."""
@@ -241,7 +253,7 @@ def test_what_is_no_queue_is_refused_and_nothing_is_written(
     """C96: one typed error."""
     path = tmp_path / "file"
     path.write_bytes(content)
-    with pytest.raises(StoreError if content else NotAQueue):
+    with pytest.raises(NotAQueue):
         bring(here, path)
     with pytest.raises(NoStore):
         bring(here, tmp_path / "missing")
@@ -362,7 +374,7 @@ def test_an_import_that_is_killed_goes_on_where_it_was_and_no_row_is_lost_or_dou
     fill(old, 4 * ROWS)
     before, context = digest(old), multiprocessing.get_context("spawn")
     for one in range(1, 4):
-        args = (here.home, old, 1)
+        args = (here.home, old, one)
         dying = context.Process(target=bring_and_die, args=args, kwargs={"committed": committed})
         dying.start()
         dying.join(60)
@@ -372,6 +384,42 @@ def test_an_import_that_is_killed_goes_on_where_it_was_and_no_row_is_lost_or_dou
     assert numbers(here) == list(range(4 * ROWS))
     assert bring(here, old) == Imported({}, ())
     assert digest(old) == before
+
+
+def alter(path: Path, statement: str) -> None:
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute(statement)
+
+
+def test_a_file_that_begins_like_another_is_copied_all_the_same(here: Stand, old: Path) -> None:
+    """C96: also a copy that has gone on by itself brings in what is new in it."""
+    fill(old, 3)
+    assert sum(bring(here, old).counts.values()) == 3
+    other = old.with_name("other.db")
+    shutil.copy(old, other)
+    for path, number in ((old, 10), (other, 20), (other, 21)):
+        payload = json.dumps({"n": number})
+        alter(path, f"INSERT INTO jobs (kind, state, payload) VALUES ('embed', 'queued', '{payload}')")
+    assert sum(bring(here, other).counts.values()) == 2
+    assert sum(bring(here, old).counts.values()) == 1
+    assert numbers(here) == [0, 1, 2, 10, 20, 21]
+
+
+def test_a_file_whose_first_rows_are_gone_brings_in_nothing_twice(here: Stand, old: Path) -> None:
+    """C96: somebody may prune it between two imports, or work on in it."""
+    fill(old, 5)
+    assert sum(bring(here, old).counts.values()) == 5
+    alter(old, "DELETE FROM jobs WHERE id < 3")
+    alter(old, "UPDATE jobs SET state = 'done' WHERE id = 4")
+    assert bring(here, old) == Imported({}, ())
+
+
+def test_a_view_is_no_table_of_jobs(here: Stand, old: Path) -> None:
+    """C96: its rows have no numbers to be known by."""
+    alter(old, "ALTER TABLE jobs RENAME TO others")
+    alter(old, "CREATE VIEW jobs AS SELECT * FROM others")
+    with pytest.raises(NotAQueue, match="it has no table jobs"):
+        bring(here, old)
 
 
 def bring_all(home: Path, path: Path, replies: Any) -> None:

@@ -135,6 +135,7 @@ VIEWS: list[tuple[Any, dict[str, Any]]] = [
 NOTHING: list[tuple[Any, dict[str, Any]]] = [
     (views.last_code, {"job_id": 1}),
     (views.next_wake, {}),
+    (views.routed, {"kind": "embed"}),
     (views.stopping_since, {"run": {"id": 1, "started_at": 1}}),
 ]
 

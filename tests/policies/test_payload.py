@@ -71,9 +71,9 @@ def test_tuples_are_stored_as_lists() -> None:
         ({"\udfff": 1}, "the text at $ holds a lone surrogate (U+DFFF) at position 0"),
         ([2**64], "the number at $[0] does not fit 64 bits"),
         ([-(2**63) - 1], "the number at $[0] does not fit 64 bits"),
-        ({"a": b"x"}, "the value at $.a is a bytes, which is not JSON"),
-        ({"a": {1}}, "the value at $.a is a set, which is not JSON"),
-        ({1: 2}, "a key at $ is a int; JSON keys are text"),
+        ({"a": b"x"}, "the value at $.a is of type bytes, which is not JSON"),
+        ({"a": {1}}, "the value at $.a is of type set, which is not JSON"),
+        ({1: 2}, "a key at $ is of type int; JSON keys are text"),
     ],
     ids=repr,
 )

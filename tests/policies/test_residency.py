@@ -39,7 +39,13 @@ def planned(
     measured: bool = True,
     in_use: tuple[str, ...] = (),
 ) -> Load | Refused:
-    return plan_load(wanted, residents, ceiling, consumers, measured=measured, in_use=in_use)
+    there = residents if residents is None else (*residents, *chat(consumers))
+    return plan_load(wanted, there, ceiling, measured=measured, in_use=in_use)
+
+
+def chat(size: int) -> tuple[Resident, ...]:
+    """Return what somebody else has loaded, nothing where that takes nothing."""
+    return (Resident("chat", size, consumer=True),) if size else ()
 
 
 def test_a_tier_without_a_model_needs_none_whatever_is_in_memory() -> None:
@@ -83,7 +89,8 @@ def test_exactly_full_is_admitted_and_a_byte_more_is_not() -> None:
     """C136."""
     assert planned(LARGE, in_memory(ROUTER)) == Load((), loads=True)
     assert planned(LARGE, in_memory(ROUTER), consumers=1) == Refused(
-        "ceiling: large beside router would make it 24 of 24 GB"
+        "ceiling: large beside router, chat (0 GB) would make it 24 of 24 GB; "
+        "no setting names chat: goes on when it has left (ollama stop unloads it)"
     )
 
 
@@ -109,19 +116,46 @@ def test_others_that_take_memory_are_charged_and_take_no_slot() -> None:
     assert isinstance(planned(SMALL, in_memory(ROUTER), consumers=12 * GB + 1), Refused)
 
 
+def test_what_no_setting_names_is_never_evicted_and_a_refusal_says_who_it_is_and_what_ends_it() -> None:
+    """C139: also by a model that runs alone, and by the pinned one; whoever is idle goes as ever."""
+    others = (Resident("chat", 14 * GB, consumer=True), Resident("embed", 2 * GB, consumer=True))
+    assert planned(SMALL, (*in_memory(LARGE), *others)) == Load(("large",), loads=True)
+    assert planned(GIANT, (*in_memory(ROUTER), *others)) == Refused(
+        "ceiling: giant beside chat (14 GB), embed (2 GB) would make it 40 of 24 GB; "
+        "no setting names chat or embed: goes on when it has left (ollama stop unloads it)"
+    )
+    assert planned(ROUTER, (*in_memory(SMALL), *others)) == Load(("small",), loads=True)
+    assert planned(ROUTER, (*in_memory(SMALL), *others), in_use=("small",)) == Refused(
+        "ceiling: router beside small, chat (14 GB), embed (2 GB) would make it 28 of 24 GB; "
+        "no setting names chat or embed: goes on when it has left (ollama stop unloads it)"
+    )
+
+
+def test_a_model_that_would_not_fit_anyhow_is_no_strangers_fault() -> None:
+    """C139, U27."""
+    assert planned(Model("huge", 25 * GB), consumers=GB) == Refused("ceiling: huge would make it 25 of 24 GB")
+
+
+def test_what_somebody_else_has_loaded_under_the_same_name_is_not_ours() -> None:
+    """C139: another server may hold the name of a model that our own children are to have."""
+    assert planned(SMALL, (Resident("small", 9 * GB, consumer=True),)) == Load((), loads=True)
+    assert isinstance(planned(SMALL, (Resident("small", None, consumer=True),)), Refused)
+
+
 def test_a_resident_of_unknown_cost_refuses_every_model_but_the_pinned_one() -> None:
     """C139, U28."""
-    stranger = Resident("stranger", None)
+    stranger = Resident("stranger", None, consumer=True)
     for wanted in (SMALL, GIANT):
         assert planned(wanted, (stranger,)) == Refused(
-            "ceiling: nobody can tell how much memory stranger takes"
+            "ceiling: nobody can tell how much memory stranger takes; "
+            "no setting names stranger: goes on when it has left (ollama stop unloads it)"
         )
     assert planned(ROUTER, (stranger,)) == Load((), loads=True)
 
 
 def test_the_arithmetic_applies_to_the_pinned_model_as_well() -> None:
     """C139."""
-    stranger = Resident("stranger", None)
+    stranger = Resident("stranger", None, consumer=True)
     assert isinstance(planned(ROUTER, (stranger,), consumers=20 * GB + 1), Refused)
 
 
@@ -186,7 +220,7 @@ def test_of_two_sizes_the_larger_is_believed_and_a_strangers_is_its_own() -> Non
         Resident("small", 9 * GB),
         Resident("router", 4 * GB, pinned=True),
         Resident("large", 20 * GB),
-        Resident("stranger", 5),
+        Resident("stranger", 5, consumer=True),
     )
 
 
@@ -233,7 +267,7 @@ def test_a_worker_is_refused_exactly_when_it_would_breach(
     stays = [] if wanted.evicts_pinned or pinned is None else [pinned]
     total = size + consumers + sum(one.memory for one in stays)
     breaches = total > ceiling.usable or 1 + len(stays) > ceiling.most
-    answer = plan_load(wanted, residents, ceiling, consumers, measured=True)
+    answer = plan_load(wanted, (*residents, *chat(consumers)), ceiling, measured=True)
     assert isinstance(answer, Refused) == breaches
 
 
@@ -244,7 +278,7 @@ def test_the_pinned_model_is_refused_exactly_when_it_would_breach_alone(
     """C140."""
     there = [] if before is None else [before]
     residents = recognised([Resident(one.name, None) for one in there], there)
-    answer = plan_load(wanted, residents, ceiling, consumers, measured=True)
+    answer = plan_load(wanted, (*residents, *chat(consumers)), ceiling, measured=True)
     assert isinstance(answer, Refused) == (wanted.memory + consumers > ceiling.usable)
 
 
@@ -269,9 +303,8 @@ class Machine(RuleBasedStateMachine):
     def want(self, index: int, *, holds: bool) -> None:
         wanted, before = self.models[index], dict(self.there)
         residents = recognised([Resident(name, None) for name in self.there], self.models)
-        plan = plan_load(
-            wanted, residents, self.ceiling, self.consumers, measured=True, in_use=frozenset(self.busy)
-        )
+        there = (*residents, *chat(self.consumers))
+        plan = plan_load(wanted, there, self.ceiling, measured=True, in_use=frozenset(self.busy))
         if isinstance(plan, Refused):
             assert plan.reason.startswith("ceiling: ")
             return

@@ -145,7 +145,7 @@ class Broken(Exception):
 ANSWERS: list[tuple[Callable[[], object], Advice]] = [
     (lambda: "", Advice("")),
     (lambda: Name.GPU, Advice("gpu")),
-    (lambda: None, Advice(None, "the router knew no tier")),
+    (lambda: None, Advice(None)),
     (lambda: ["gpu"], Advice(None, "the router said no tier but a value of type list")),
     (lambda: 1, Advice(None, "the router said no tier but a value of type int")),
     (lambda: raising(ValueError("no")), Advice(None, "the router raised ValueError")),

@@ -204,6 +204,19 @@ def until_gone(pid: Path) -> None:
         time.sleep(0.01)
 
 
+@app.lane("waiting_lander")
+def waiting_lander(job: Jobs, ctx: Context) -> Pairs:
+    yield 0, job.payload["until"]
+
+
+@waiting_lander.lander
+def land_when_told(db: Landing, job: Jobs, rows: Rows[tuple[int, str]]) -> None:
+    """Return once a file is there."""
+    land(db, job, rows)
+    while not Path(job.payload["until"]).exists():
+        time.sleep(0.01)
+
+
 @app.lane("bad_lander", max_attempts=1)
 def bad_lander(job: Jobs, ctx: Context) -> Pairs:
     for n in range(20):

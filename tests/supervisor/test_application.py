@@ -140,7 +140,7 @@ def test_an_application_that_breaks_while_it_loads_is_named_with_file_and_line(t
 
 def test_something_else_than_an_application_is_refused(tmp_path: Path) -> None:
     [line] = complaints(tmp_path, "app = object()\n", "app_object")
-    assert line == "app '/app_object.py' is a object, not a supervisor.App"
+    assert line == "app '/app_object.py' is of type object, not a supervisor.App"
 
 
 def test_what_an_application_prints_while_it_loads_is_not_on_stdout(

@@ -3,6 +3,7 @@
 import sqlite3
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -217,7 +218,6 @@ def test_a_router_decides_the_tier_of_a_kind_that_nobody_has_routed(tmp_path: Pa
     ("answer", "warning"),
     [
         (OSError("no model"), "the router raised OSError"),
-        (None, "the router knew no tier"),
         ("minlm", "the router said 'minlm', which is no tier"),
         ("", "the router said '', which is no tier"),
         (512, "the router said no tier but a value of type int"),
@@ -232,6 +232,24 @@ def test_a_router_that_is_of_no_use_costs_a_warning_and_no_job(
     assert client.job(1)["tier"] == ""
     assert client.enqueue("embed") == JobRef(2, "created")
     assert client.job(2)["tier"] == "synthesis"
+
+
+def test_a_router_may_know_no_tier(tmp_path: Path) -> None:
+    """C110: the rules decide, and nobody is warned."""
+    client = Client(tmp_path, routed(None)[0])
+    assert client.enqueue("embed") == JobRef(1, "created")
+    assert client.job(1)["tier"] == ""
+
+
+def test_a_store_knows_which_kinds_a_router_may_be_asked_about(tmp_path: Path) -> None:
+    """C110: those of an application that has one now, of which nobody has said a tier."""
+    elsewhere = Client(tmp_path)
+    assert not elsewhere.has_router("embed"), "there is no store"
+    Client(tmp_path, routed()[0]).enqueue("embed")
+    kinds = ("embed", "large", "dream", "vault_sync", "unheard")
+    assert [elsewhere.has_router(kind) for kind in kinds] == [True, False, False, False, False]
+    Client(tmp_path, notes()).enqueue("embed")
+    assert not elsewhere.has_router("embed"), "the application has lost it"
 
 
 def test_a_router_is_asked_by_whoever_has_the_application_loaded(tmp_path: Path) -> None:
@@ -260,7 +278,7 @@ def test_what_a_router_says_makes_no_other_request_of_the_same(tmp_path: Path) -
     assert client.enqueue("report", 1) == JobRef(1, "created")
     assert client.enqueue("report", 1, priority=10) == JobRef(1, "coalesced")
     assert client.enqueue("ingest", 1) == JobRef(2, "created")
-    assert client.enqueue("ingest", 1) == JobRef(2, "existing", "the router knew no tier")
+    assert client.enqueue("ingest", 1) == JobRef(2, "existing")
     row = client.job(1)
     assert (row["tier"], row["priority"]) == ("synthesis", 10)
     with sqlite3.connect(store_path(tmp_path)) as db:
@@ -396,6 +414,14 @@ def test_a_held_kind_holds_all_of_it_and_what_comes_later(client: Client) -> Non
     assert reasons(client, 2) == [], "what has ended waits for nothing"
     assert (client.unhold_kind("embed"), client.unhold_kind("embed")) == (True, False)
     assert reasons(client, 1) == ["held", nobody], "a job that is held itself stays so"
+
+
+def test_a_kind_that_nobody_has_declared_is_held_where_there_are_jobs_of_it(client: Client) -> None:
+    """U23, U27: else the next run would fail what was imported."""
+    client.enqueue("embed")
+    with closing(sqlite3.connect(client.home / "store.db")) as db, db:
+        db.execute("DELETE FROM laneway_kinds WHERE kind = 'embed'")
+    assert Client(client.home).hold_kind("embed", "not yet") is True
 
 
 def test_a_kind_is_held_before_its_first_job_and_only_where_somebody_has_declared_it(client: Client) -> None:

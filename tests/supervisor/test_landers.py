@@ -12,7 +12,9 @@ import pytest
 from landing.errors import StoreError
 from landing.lease import Start
 from landing.transaction import Transaction
+from supervisor.events import Event, Warned
 from supervisor.lock import is_live
+from supervisor.run.serve import serve
 from tests.supervisor.serving import House, wait_for
 
 
@@ -54,6 +56,24 @@ def test_an_attempt_whose_start_the_store_refuses_is_told_as_that_and_not_as_can
     (attempt,) = house.attempts(job)
     assert (attempt["outcome"], attempt["error_code"]) == ("failed", "database_error")
     assert house.job(job)["reason"] == "StoreError: no room for a start"
+
+
+def test_a_lander_that_does_not_return_is_named(
+    house: House, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """K1, C190: everybody waits behind it, and nobody can end it."""
+    monkeypatch.setattr("supervisor.run.lookout.LANDER_SECONDS", 0.2)
+    job = house.enqueue("waiting_lander", {"until": str(tmp_path / "until")})
+
+    def report(event: Event) -> None:
+        house.events.append(event)
+        if isinstance(event, Warned):
+            (tmp_path / "until").touch()
+
+    assert serve(house.application, house.settings, until_idle=True, report=report).ended == "idle"
+    text = f"the lander of job #{job} has not returned for 0.2 s; nothing lands or starts until it does"
+    assert [(one.code, one.text) for one in house.of(Warned)] == [("lander_slow", text)]
+    assert house.job(job)["state"] == "done"
 
 
 @contextmanager

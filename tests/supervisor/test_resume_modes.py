@@ -75,7 +75,7 @@ def test_a_replay_that_goes_another_way_ends_its_job_with_the_remedy(
         "resume_mismatch",
     )
     assert says in second["error"]["message"]
-    assert f"supervisor retry {job} --from-start" in second["error"]["message"]
+    assert f"laneway retry {job} --from-start" in second["error"]["message"]
     assert house.job(job)["state"] == "failed"
     assert {text.split()[0] for _, text in house.items(job)} == {"first"}
 

@@ -10,7 +10,7 @@ POWER = {"gate": "power", "closed": True, "state": "battery", "percent": 61.0, "
 AWAY = {"gate": "presence", "closed": False, "state": "away", "idle_s": 840, "source": "logind"}
 MEMORY = {"gate": "memory", "closed": False, "available": 9_100_000_000, "total": 24_000_000_000}
 QUIET = {"gate": "quiet", "closed": False}
-BOOKS = {
+BOOKS: dict[str, Any] = {
     "residents": [
         {"name": "minilm", "memory": 1_200_000_000, "pinned": False, "jobs": 2},
         {"name": "qwen", "memory": 4_000_000_000, "pinned": True, "jobs": 0},
@@ -65,6 +65,30 @@ def test_the_models_in_memory_are_said_with_their_sum_and_swaps() -> None:
     assert models_line(books) == (
         "minilm (1.2 GB, 2 jobs), qwen (4 GB, pinned)   5.2 GB of 12 GB   3 swaps   last load 4.2 s"
     )
+
+
+@pytest.mark.parametrize(
+    ("sizes", "line"),
+    [
+        (
+            (1_200_000_000, None),
+            "minilm (1.2 GB, 2 jobs), qwen (size unknown, not ours)   at least 1.2 GB of 12 GB",
+        ),
+        (
+            (None, None),
+            "minilm (size unknown, 2 jobs), qwen (size unknown, not ours)   size unknown of 12 GB",
+        ),
+        ((0, 5_000_000_000), "minilm (0 B, 2 jobs), qwen (5 GB, not ours)   5 GB of 12 GB"),
+    ],
+)
+def test_a_model_of_unknown_size_is_never_said_to_take_nothing(sizes: tuple[Any, Any], line: str) -> None:
+    """C139, U28."""
+    minilm, qwen = BOOKS["residents"]
+    found = [minilm | {"memory": sizes[0]}, qwen | {"memory": sizes[1], "pinned": False, "consumer": True}]
+    books = models({"models": BOOKS | {"residents": found}})
+    assert books is not None
+    assert models_line(books).startswith(line + "   ")
+    assert [one["memory"] for one in books["residents"]] == list(sizes)
 
 
 @pytest.mark.parametrize(

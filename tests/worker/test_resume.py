@@ -147,7 +147,7 @@ def test_a_replay_that_goes_another_way_fails_with_the_remedy(bench, units, says
     assert (failed.code, failed.disposition, failed.last_seq) == ("resume_mismatch", "unstated", 5)
     assert says in failed.message
     assert 'resume="checkpoint"' in failed.message
-    assert failed.message.endswith("supervisor retry 1 --from-start")
+    assert failed.message.endswith("laneway retry 1 --from-start")
 
 
 def test_an_end_inside_skip_is_a_mismatch_also_without_a_checkpoint(bench):

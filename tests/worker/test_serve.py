@@ -212,7 +212,7 @@ def test_a_lane_that_became_checkpoint_between_two_marks_does_not_pass_for_done(
     started, failed = worker.job("count", '{"n": 5}', resume="checkpoint", point=point, landed_seq=4)
     assert started == Started()
     assert (failed.code, failed.last_seq) == ("resume_mismatch", 4)
-    assert "supervisor retry 1 --from-start" in failed.message
+    assert "laneway retry 1 --from-start" in failed.message
 
 
 def test_a_bad_command_line_is_one_line_and_exit_2(start):

@@ -9,7 +9,7 @@ from worker.batches.trail import Trail
 
 REMEDY: Final = (
     'a lane with resume="replay" must yield the same rows after the same mark; '
-    'declare it resume="checkpoint" or "restart", then start the job over: supervisor retry {} --from-start'
+    'declare it resume="checkpoint" or "restart", then start the job over: laneway retry {} --from-start'
 )
 
 
@@ -49,7 +49,7 @@ class Replay:
         self._line.send(Progress(self._meter.done, self._meter.total, replayed))
         if not self.left and self._trail.point() != self._point:
             raise self.mismatch(
-                f"what was yielded after {self._place()} is not the {replayed} rows that landed"
+                f"what was yielded after {self._place()} is not the {counted(replayed)} that landed"
             )
 
     def mismatch(self, what: str) -> Refusal:
@@ -60,8 +60,13 @@ class Replay:
         """Return the refusal of `by` having come before all landed rows were yielded again."""
         landed = self._point.skip
         return self.mismatch(
-            f"{by} came {landed - self.left} rows after {self._place()}, {landed} have landed"
+            f"{by} came {counted(landed - self.left)} after {self._place()}, {landed} have landed"
         )
 
     def _place(self) -> str:
         return "the start" if self._point.mark is None else f"mark {self._point.mark[:80]!r}"
+
+
+def counted(number: int) -> str:
+    """Say how many: "1 row", "5 rows"."""
+    return f"{number} row{'' if number == 1 else 's'}"

@@ -116,12 +116,16 @@ class Life(Both):
     def claim(self, ready: frozenset[str], *, starts: bool) -> None:
         now = self.stand.now
         wake(self.plain, now)
-        expected = take_next(self.plain, ready, self.shut, self.loaded, now)
+        expected, wanted = take_next(self.plain, ready, self.shut, self.loaded, now)
         reply = self.stand.look(
             *ready, loaded=KINDS, admit=self.admit, order=partial(in_claim_order, loaded=self.loaded)
         )
         assert (reply.claimed and reply.claimed.job) == expected
-        assert reply.next_wake == next_wake(self.plain)
+        assert [head.job for head in reply.wanted] == wanted
+        assert (reply.next_wake, reply.next_try) == (
+            next_wake(self.plain),
+            next_wake(self.plain, State.PENDING),
+        )
         assert reply.held == self.plain.holds
         if (claimed := reply.claimed) is None:
             queued = {job.kind for job in self.plain.jobs.values() if job.state == State.QUEUED}

@@ -14,33 +14,45 @@ def wake(plain: Plain, now: int) -> None:
     for job in plain.jobs.values():
         if job.wake is not None and job.wake <= now:
             job.move(State.QUEUED, None, None)
-    rivals: dict[tuple[str, str], list[tuple[int, int, int]]] = {}
+    rivals: dict[tuple[str, str, int], list[tuple[int, int, int]]] = {}
     for id, job in plain.jobs.items():
         if job.watch == "exclusive" and job.exclusive is not None:
-            rivals.setdefault((job.exclusive, job.tier), []).append((job.priority, job.since, id))
-    for (exclusive, tier), waiting in rivals.items():
+            rivals.setdefault((job.exclusive, job.tier, job.priority), []).append(
+                (job.priority, job.since, id)
+            )
+    for (exclusive, tier, priority), waiting in rivals.items():
         others = [job for job in plain.jobs.values() if job.exclusive == exclusive]
-        if not any(job.in_flight or (job.state == State.QUEUED and job.tier == tier) for job in others):
+        line = [job.state == State.QUEUED and (job.tier, job.priority) == (tier, priority) for job in others]
+        if not any(line) and not any(job.in_flight for job in others):
             plain.jobs[min(waiting)[2]].move(State.QUEUED, None, None)
 
 
 def take_next(
     plain: Plain, ready: Collection[str], shut: Collection[str], loaded: tuple[str, int] | None, now: int
-) -> int | None:
-    """Say whose turn it is, and have those wait who meet what is taken before that."""
+) -> tuple[int | None, list[int]]:
+    """Say whose turn it is, and of each kind that is not ready who would be next.
+
+    Those wait who meet what is taken before that.
+    """
+    chosen, wanted = None, dict[str, int]()
     taken = {job.exclusive for job in plain.jobs.values() if job.in_flight and job.exclusive}
     for id in in_order(plain, loaded, now):
         job = plain.jobs[id]
         if job.kind in shut or job.kind in plain.holds:
+            continue
+        if job.exclusive in taken and chosen is not None:
             continue
         if job.exclusive in taken:
             for rival in plain.jobs.values():
                 if rival.exclusive == job.exclusive and rival.state == State.QUEUED:
                     rival.await_("exclusive", job.exclusive)
             return take_next(plain, ready, shut, loaded, now)
-        if job.kind in ready:
-            return id
-    return None
+        if job.kind not in ready:
+            wanted.setdefault(job.kind, id)
+        elif chosen is None:
+            chosen = id
+            taken |= {job.exclusive} if job.exclusive else set()
+    return chosen, list(wanted.values())
 
 
 def in_order(plain: Plain, loaded: tuple[str, int] | None, now: int) -> list[int]:
@@ -58,8 +70,10 @@ def in_order(plain: Plain, loaded: tuple[str, int] | None, now: int) -> list[int
     return [id for *_, id in sorted(order)]
 
 
-def next_wake(plain: Plain) -> int | None:
-    return min((job.wake for job in plain.jobs.values() if job.wake is not None), default=None)
+def next_wake(plain: Plain, *states: str) -> int | None:
+    """Say when the next of those in these states wakes, of all where none is named."""
+    waiting = (job for job in plain.jobs.values() if not states or job.state in states)
+    return min((job.wake for job in waiting if job.wake is not None), default=None)
 
 
 def same_as(plain: Plain, kind: str, payload: str, key: str | None, tier: str) -> int | None:

@@ -1,6 +1,7 @@
 """Gates on a real run: made-up readings of the machine, real jobs, real children."""
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise
@@ -68,6 +69,12 @@ class Gated:
             report=self.told.append,
             probes=self.machine.probes,
         )
+
+    def have_quiet(self, start: int, end: int) -> None:
+        """Have quiet hours, minutes from midnight, for the runs to come."""
+        scheduling = self.house.settings.scheduling
+        limits = replace(scheduling.limits, quiet=((start, end),))
+        self.house.settings = replace(self.house.settings, scheduling=replace(scheduling, limits=limits))
 
     def states(self, *jobs: int) -> list[str]:
         return [self.house.job(job)["state"] for job in jobs]
@@ -138,6 +145,30 @@ def test_a_kind_that_is_held_waits_with_the_reason_that_was_given(gated: Gated) 
     gated.house.store.write(UnholdKind("light"))
     gated.serve()
     assert gated.states(job) == ["done"]
+
+
+@pytest.fixture
+def midday(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Live where it is between noon and one, whenever that is."""
+    west = time.gmtime().tm_hour - 12
+    monkeypatch.setenv("TZ", f"HERE{west:+d}")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("midday")
+def test_quiet_hours_of_this_minute_hold_heavy_work_and_those_of_another_do_not(gated: Gated) -> None:
+    """A46, U12, U27: by the local time of the claim, not by midnight's."""
+    heavy, light = gated.house.enqueue("heavy"), gated.house.enqueue("light")
+    gated.have_quiet(10 * 60, 15 * 60)
+    assert gated.serve().ended == "idle"
+    assert gated.states(heavy, light) == ["queued", "done"]
+    assert gated.blockers() == {"heavy": ["quiet"]}
+    gated.have_quiet(22 * 60, 7 * 60)
+    gated.serve()
+    assert gated.states(heavy) == ["done"]
 
 
 def overlaps(gated: Gated, *jobs: int) -> bool:

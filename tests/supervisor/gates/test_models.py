@@ -1,17 +1,23 @@
 """Models of tiers on a real run: kept warm in a child, or by a real HTTP server."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from landing import views
 from landing.claim import Revive
+from landing.snapshot import snapshot
 from policies.residency import Ceiling
 from policies.routing import BUILT_IN, Tier
 from supervisor.application import load_application
+from supervisor.run import models, seek
 from supervisor.run.serve import Served, serve
 from supervisor.settings.gates import Scheduling
 from tests.supervisor.gates.test_gates import Machine
 from tests.supervisor.residency.model_server import serving
-from tests.supervisor.serving import House
+from tests.supervisor.serving import House, wait_for
 
 KEEPING = str(Path(__file__).with_name("keeping_lanes.py"))
 GATED = str(Path(__file__).with_name("gated_lanes.py"))
@@ -19,12 +25,14 @@ GB = 10**9
 MINILM = Tier("minilm", model="minilm", memory=1_000_000_000, window=512, loader="child")
 
 
-def run(house: House, scheduling: Scheduling | None = None) -> Served:
+def run(house: House, scheduling: Scheduling | None = None, only: int | None = None) -> Served:
+    """Serve until idle, or until one job has ended."""
     settings = replace(house.settings, scheduling=scheduling or house.settings.scheduling)
     return serve(
         load_application(settings),
         settings,
-        until_idle=True,
+        until_idle=only is None,
+        jobs=None if only is None else frozenset({only}),
         report=house.events.append,
         probes=Machine().probes,
     )
@@ -86,6 +94,53 @@ def test_a_model_over_the_ceiling_defers_its_job_before_any_child_is_given_it(tm
         house.store.write(Revive())
         run(house, replace(small, ceiling=Ceiling(24 * GB)))
     assert house.job(job)["state"] == "done"
+
+
+def test_while_a_model_is_refused_the_next_job_of_its_tier_stays_queued_with_that_reason(
+    tmp_path: Path,
+) -> None:
+    """C136, U27, U29: asked at the claim, so that nobody is claimed only to be deferred."""
+    both = tiers(small=8 * GB, large=20 * GB)
+    house = House(tmp_path, workers=1, app=GATED, scheduling=Scheduling(tiers=both))
+    first, second = house.enqueue("other"), house.enqueue("other")
+    with serving() as server:
+        told = Scheduling(tiers=both, ceiling=Ceiling(10 * GB), ollama=server.url)
+        assert run(house, told).ended == "idle"
+    rows = [house.job(job) for job in (first, second)]
+    assert [(row["state"], row["deferrals"]) for row in rows] == [("deferred", 1), ("queued", 0)]
+    assert house.attempts(second) == []
+    with snapshot(house.home) as db:
+        blocked = (views.last_run(db) or {})["told"]["blocked"]
+    [why] = blocked["other"]
+    assert (why["gate"], why["text"]) == ("model", rows[0]["reason"])
+
+
+def test_a_refused_job_goes_on_by_itself_once_another_model_has_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C137, U29: in the same run, long before it would wake."""
+    monkeypatch.setattr(models, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(models, "CALM_SECONDS", 0.05)
+    monkeypatch.setattr(seek, "REVIVE_SECONDS", 3600.0)
+    pinned = Tier("routing", model="router", memory=8 * GB, window=4096, loader="ollama", pinned=True)
+    three = {**tiers(small=8 * GB, large=20 * GB), "routing": pinned}
+    house = House(tmp_path, workers=1, app=GATED, scheduling=Scheduling(tiers=three))
+    job = house.enqueue("other")
+    with ThreadPoolExecutor(1) as pool, serving() as server:
+        told = Scheduling(tiers=three, ceiling=Ceiling(24 * GB), ollama=server.url)
+        served = pool.submit(run, house, told, only=job)
+        try:
+            wait_for(lambda: house.job(job)["deferrals"])
+            assert [order["model"] for order in server.orders] == ["router"]
+            server.resident.clear()
+            wait_for(lambda: house.job(job)["state"] == "done", seconds=20)
+            assert list(server.resident) == ["large"]
+        finally:  # let the run end, whatever failed
+            server.resident.clear()
+            house.store.write(Revive())
+            assert served.result(20).ended == "idle"
+    assert len({one["run_id"] for one in house.attempts(job)}) == 1
+    assert house.job(job)["failures"] == 0
 
 
 def test_a_server_that_is_down_defers_and_names_it(tmp_path: Path) -> None:

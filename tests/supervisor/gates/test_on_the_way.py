@@ -76,6 +76,11 @@ class Loading:
         with snapshot(self.house.home) as db:
             return dict((views.last_run(db) or {}).get("told") or {})
 
+    def jobs_of_models(self) -> list[int]:
+        """Return how many jobs hold each model in memory, as the run has told."""
+        models = self.told().get("models") or {}
+        return [one["jobs"] for one in models.get("residents") or ()]
+
 
 @contextmanager
 def loading(folder: Path, app: str = GATED, workers: int = 1) -> Iterator[Loading]:
@@ -161,10 +166,13 @@ def test_a_job_that_waits_for_a_child_is_let_go_when_it_is_cancelled(tmp_path: P
         wait_for(held.server.hanging.is_set)
         (hang := app.with_name("hang")).touch()
         try:
-            for pid in workers():
+            killed = set(wait_for(workers))
+            for pid in killed:
                 os.kill(pid, signal.SIGKILL)
+            # The next one is started once the run knows that: until then the dead one would get the job.
+            wait_for(lambda: set(workers()) - killed)
             held.server.released.set()
-            wait_for(lambda: [one["jobs"] for one in held.told()["models"]["residents"] or ()] == [1])
+            wait_for(lambda: held.jobs_of_models() == [1])
             assert said(held, job) == f"#{job} cancelled; it had not started"
             has_ended_as_cancelled(held, job)
             assert served.result(40).ended == "idle"

@@ -6,6 +6,8 @@ import pytest
 
 from policies.readings import PresenceReading
 from supervisor.probes.presence import Desk, PresenceProbe
+from supervisor.probes.terminals import FIRST_PERSON, is_person
+from supervisor.sensors import now_micros
 from tests.supervisor.probes.peer import Logind, Peer
 
 THRESHOLD = 300.0
@@ -45,6 +47,16 @@ class Room:
         made.parent.mkdir(parents=True, exist_ok=True)
         made.touch()
         return made
+
+    def person_at(self, console: str, ago: float) -> float:
+        """Have somebody logged in at a console, who typed so many seconds ago; return when that was."""
+        made, typed = self.file(console), now_micros() / 1e6 - ago
+        if os.getuid() == 0:
+            os.chown(made, FIRST_PERSON, -1)
+        elif not is_person(os.getuid()):
+            pytest.skip("what a service owns is no person's console")
+        os.utime(made, (typed, typed))
+        return typed
 
 
 @pytest.fixture

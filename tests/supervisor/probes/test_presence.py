@@ -161,9 +161,42 @@ def without_logind(room: Room, **environment: str) -> Desk:
     return replace(told, runtime=room.desk.runtime, x_sockets=room.desk.x_sockets, devices=room.desk.devices)
 
 
+UNASKED = "; logind was not asked, there is none"
+
+
 def test_without_a_bus_a_screen_or_a_terminal_nobody_is_there(room: Room) -> None:
+    """U28: and it is said that logind was not asked."""
     room.desk = without_logind(room)
-    assert room.look().idle_s == inf
+    found = room.look()
+    assert (found.idle_s, found.source) == (inf, f"nobody is at a terminal{UNASKED}")
+
+
+def test_without_logind_the_terminal_that_was_left_last_is_told_with_that(room: Room) -> None:
+    room.desk = without_logind(room)
+    room.typed = (700.0, "/dev/pts/3")
+    assert room.look().source == f"terminal /dev/pts/3{UNASKED}"
+
+
+@pytest.mark.parametrize("ago", [20, 600])
+def test_without_logind_an_owner_at_a_console_is_seen_by_it(room: Room, ago: int) -> None:
+    """C60, C61."""
+    room.desk = without_logind(room)
+    typed = room.person_at("dev/tty1", ago)
+    found = room.look()
+    assert found.idle_s == pytest.approx(now_micros() / 1e6 - typed, abs=5)
+    assert found.source == f"terminal /dev/tty1{UNASKED}"
+
+
+def test_with_logind_the_consoles_that_it_does_not_name_are_nobodys(room: Room) -> None:
+    room.person_at("dev/tty1", 20)
+    assert room.look().source == "nobody is logged in"
+
+
+def test_a_logind_that_does_not_answer_spares_nobody_at_a_console(room: Room) -> None:
+    """C60, C62: and it is not said that there is none."""
+    room.logind.answers[LOGIND, "ListSessions"] = "org.freedesktop.DBus.Error.AccessDenied"
+    room.person_at("dev/tty1", 20)
+    assert room.look().source == "terminal /dev/tty1"
 
 
 @pytest.mark.parametrize(

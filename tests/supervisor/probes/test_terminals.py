@@ -7,9 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.probes.terminals import device_idle, is_mac_person, is_person, terminal_idle
+from supervisor.probes.terminals import (
+    console_idle,
+    device_idle,
+    is_console_in_use,
+    is_mac_person,
+    is_person,
+    terminal_idle,
+)
 
-NOW = 1_800_000_000.0
+NOW = 4_000_000_000.0  # later than any file that a test makes: root's consoles have been typed at since
 
 
 def now() -> int:
@@ -58,6 +65,36 @@ def test_a_link_to_nowhere_is_a_terminal_that_was_closed_meanwhile(tmp_path: Pat
     (tmp_path / "pts").mkdir()
     (tmp_path / "pts" / "0").symlink_to(tmp_path / "gone")
     assert terminal_idle(str(tmp_path), counts=everybody, now=now) is None
+
+
+def test_the_console_that_was_used_last_counts(tmp_path: Path) -> None:
+    """C60: what is no console of this machine, as a serial line, does not."""
+    for name, used in (("tty1", NOW - 500), ("tty12", NOW - 30), ("tty0", NOW), ("tty", NOW), ("ttyS0", NOW)):
+        terminal(tmp_path, name, used)
+    assert console_idle(str(tmp_path), everybody, now) == (30.0, "/dev/tty12")
+
+
+def test_a_console_of_a_service_does_not_count(tmp_path: Path) -> None:
+    terminal(tmp_path, "tty1", NOW)
+    assert console_idle(str(tmp_path), lambda uid: uid != os.getuid(), now) is None
+
+
+@pytest.mark.parametrize(
+    ("uid", "read", "handed_over", "is_used"),
+    [
+        (1000, 50.0, 100.0, True),
+        (0, 50.0, 50.0, False),
+        (0, 50.0, 100.0, False),
+        (0, 108.0, 100.0, True),
+    ],
+)
+def test_a_console_of_root_counts_only_when_somebody_has_typed_since_it_was_taken_over(
+    uid: int, read: float, handed_over: float, *, is_used: bool
+) -> None:
+    """C60, U28: each console is root's from the boot on; a person logged in counts before the first key."""
+    facts = [0o20620, 1, 1, 1, uid, 5, 0, int(read), int(handed_over), int(handed_over)]
+    console = os.stat_result(facts, {"st_atime": read, "st_mtime": handed_over, "st_ctime": handed_over})
+    assert is_console_in_use(console) is is_used
 
 
 @pytest.mark.parametrize(

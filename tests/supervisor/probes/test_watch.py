@@ -11,7 +11,8 @@ import pytest
 
 from policies.readings import MemoryReading, Power, PowerReading, PresenceReading, Readings
 from supervisor.loop import Loop
-from supervisor.probes.watch import Watch, is_news, look, native, runs_nothing
+from supervisor.probes.news import is_news
+from supervisor.probes.watch import INTERVALS, Watch, look, native, runs_nothing
 from supervisor.sensors import monotonic
 
 MAINS = PowerReading(Power.MAINS, 80.0, "AC is online")
@@ -76,19 +77,48 @@ def test_what_nobody_wants_is_never_asked(machine: Machine, watch: Watch) -> Non
     assert (watch.next_due(), machine.questions, watch.readings) == (inf, 0, Readings())
 
 
+@pytest.fixture(autouse=True)
+def intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the same intervals on every system."""
+    monkeypatch.setitem(INTERVALS, "power", 3.0)
+
+
 def test_what_is_wanted_is_asked_at_once_and_again_after_its_interval(machine: Machine, watch: Watch) -> None:
+    """U42: a job that yields on battery goes on for no longer."""
     watch.want(POWER)
     assert watch.next_due() == -inf
     watch.turn(100.0)
     assert watch.next_due() == 105.0
     machine.answer(MAINS)
-    assert (watch.readings, watch.next_due()) == (Readings(power=MAINS), 115.0)
-    watch.turn(114.9)
-    assert watch.next_due() == 115.0
-    watch.turn(115.0)
+    assert (watch.readings, watch.next_due()) == (Readings(power=MAINS), 103.0)
+    watch.turn(102.9)
+    assert watch.next_due() == 103.0
+    watch.turn(103.0)
     machine.answer(BATTERY)
     assert watch.readings.power == BATTERY
     assert machine.questions == 2
+
+
+def test_what_only_the_floor_goes_by_is_asked_at_leisure_until_a_job_depends_on_it(
+    machine: Machine, watch: Watch
+) -> None:
+    """An idle run wakes for it no oftener; whoever comes to depend on it goes by no old reading."""
+    watch.want(POWER, calm=POWER)
+    watch.turn(100.0)
+    machine.answer(MAINS)
+    assert watch.next_due() == 115.0
+    watch.want(POWER, calm=POWER)
+    assert watch.next_due() == 115.0
+    watch.want(POWER)
+    assert (watch.next_due(), watch.readings.power) == (-inf, MAINS)
+    watch.turn(104.0)
+    machine.answer(BATTERY)
+    watch.want(POWER)
+    assert watch.next_due() == 107.0
+    watch.want(POWER, calm=POWER)
+    watch.turn(107.0)
+    machine.answer(BATTERY)
+    assert watch.next_due() == 122.0
 
 
 def test_a_probe_that_hangs_is_unknown_and_not_asked_again_until_it_is_back(
@@ -265,6 +295,8 @@ def idle(seconds: float | None, *, inhibited: bool = False) -> PresenceReading:
         (MAINS, replace(MAINS, source="ADP1"), False),
         (MAINS, replace(MAINS, percent=None), True),
         (MAINS, replace(MAINS, percent=81.0), True),
+        (MAINS, replace(MAINS, percent=80.9), False),
+        (MAINS, replace(MAINS, percent=79.9), True),
         (MAINS, replace(MAINS, state=Power.UNKNOWN), True),
         (MemoryReading(), MemoryReading(source="other"), False),
         (MemoryReading(), MemoryReading(available=0), True),

@@ -95,7 +95,9 @@ def test_the_books_are_measured_before_anybody_asks(server: ModelServer) -> None
         assert desk.books.facts()["measured"] is False
         desk.until(lambda: desk.changes)
         assert desk.books.facts() == {
-            "residents": [{"name": "large", "memory": 20 * GB, "pinned": False, "jobs": 0}],
+            "residents": [
+                {"name": "large", "memory": 20 * GB, "pinned": False, "consumer": False, "jobs": 0}
+            ],
             "measured": True,
             "error": None,
             "usable": 24 * GB,
@@ -116,7 +118,9 @@ def test_a_model_is_loaded_once_and_how_long_it_took_is_told(desk: Desk, server:
     assert second == [Ready("small")]
     facts = desk.books.facts()
     assert facts["load_s"] == first[0].seconds
-    assert facts["residents"] == [{"name": "small", "memory": 8 * GB, "pinned": False, "jobs": 2}]
+    assert facts["residents"] == [
+        {"name": "small", "memory": 8 * GB, "pinned": False, "consumer": False, "jobs": 2}
+    ]
 
 
 def test_a_worker_evicts_the_one_before_it_and_the_swap_is_counted(desk: Desk, server: ModelServer) -> None:
@@ -146,8 +150,7 @@ def test_a_refusal_comes_before_any_load_or_unload_and_changes_nothing(
 ) -> None:
     """C136, C137."""
     server.hold("small")
-    server.hold("router")
-    desk.books.consumers = 1
+    server.hold("router", size=4 * GB + 1)
     (answer,) = desk.ask(LARGE)
     assert isinstance(answer, Refused)
     assert answer.reason.startswith("ceiling: large beside router")
@@ -175,28 +178,73 @@ def test_a_resident_of_unknown_cost_defers_all_but_the_pinned_model(desk: Desk, 
     """C139."""
     server.hold("stranger", size=None, size_vram=None)
     refused, ready = desk.ask(SMALL, ROUTER)
-    assert refused == Refused("ceiling: nobody can tell how much memory stranger:latest takes")
+    assert refused == Refused(
+        "ceiling: nobody can tell how much memory stranger:latest takes; "
+        "no setting names stranger:latest: goes on when it has left (ollama stop unloads it)"
+    )
     assert isinstance(ready, Ready)
 
 
-def test_a_stranger_of_known_cost_leaves_the_slot_of_the_workers(desk: Desk, server: ModelServer) -> None:
-    """C135, C140."""
+def test_a_stranger_is_charged_and_never_unloaded_and_whoever_does_not_fit_beside_it_waits(
+    desk: Desk, server: ModelServer
+) -> None:
+    """C139, C140: a consumer takes memory and no slot.
+
+    A model that no setting names was once taken for the worker before, and unloaded to make room; but
+    somebody is talking to it, and it is not ours to end.
+    """
+    server.hold("small")
     server.hold("stranger", size=16 * GB)
-    (answer,) = desk.ask(LARGE)
-    assert isinstance(answer, Ready)
-    assert answer.evicted == ("stranger:latest",)
-    assert loads(server) == ["-stranger:latest", "+large"]
+    assert desk.ask(LARGE) == [
+        Refused(
+            "ceiling: large beside stranger:latest (16 GB) would make it 36 of 24 GB; "
+            "no setting names stranger:latest: goes on when it has left (ollama stop unloads it)"
+        )
+    ]
+    assert desk.ask(SMALL) == [Ready("small")]
+    assert loads(server) == []
+    assert desk.books.facts()["consumers"] == 16 * GB
+    assert [one["consumer"] for one in desk.books.facts()["residents"]] == [False, True]
+
+
+def test_when_the_stranger_has_left_that_is_a_change_and_the_model_comes(
+    desk: Desk, server: ModelServer
+) -> None:
+    """C139, U29."""
+    server.hold("stranger", size=16 * GB)
+    assert isinstance(desk.ask(LARGE)[0], Refused)
+    changes = desk.changes
+    server.resident.clear()
+    assert desk.look()["consumers"] == 0
+    assert desk.changes == changes + 1
+    assert isinstance(desk.ask(LARGE)[0], Ready)
+    assert loads(server) == ["+large"]
 
 
 def test_what_shares_the_slot_with_a_model_that_is_there_goes_without_a_load(
     desk: Desk, server: ModelServer
 ) -> None:
-    """C135."""
-    server.hold("small")
+    """C135: and a stranger beside both stays."""
+    for name in ("small", "large"):
+        server.hold(name, size=GB)
     server.hold("stranger", size=GB)
-    assert desk.ask(SMALL) == [Ready("small", evicted=("stranger:latest",))]
-    assert loads(server) == ["-stranger:latest"]
-    assert desk.residents() == ["small"]
+    assert desk.ask(SMALL) == [Ready("small", evicted=("large",))]
+    assert loads(server) == ["-large"]
+    assert desk.residents() == ["small", "stranger:latest"]
+
+
+def test_a_name_that_our_children_have_is_a_strangers_where_the_server_holds_it(server: ModelServer) -> None:
+    """C139: each loader is asked for its own models only."""
+    children = ChildLoader(lambda name: None)
+    server.resident["embedder"] = {"name": "embedder", "size": 9 * GB}
+    with desk_for(*on_server(server, ROUTER, LARGE), (Model("embedder", 5 * GB), children)) as desk:
+        (answer,) = desk.ask(Model("embedder", 5 * GB))
+        assert isinstance(answer, Ready)
+        assert children.residents() == (Resident("embedder", 5 * GB),)
+        assert [one["consumer"] for one in desk.look()["residents"]] == [True, False]
+        desk.books.release(Model("embedder", 5 * GB))
+        assert isinstance(desk.ask(LARGE)[0], Refused)
+    assert loads(server) == []
 
 
 def test_a_failed_look_keeps_the_last_knowledge_and_marks_it(desk: Desk, server: ModelServer) -> None:
@@ -345,7 +393,7 @@ def test_what_comes_too_late_is_held_for_nobody() -> None:
         slow.go.set()
         desk.until(lambda: desk.books.facts()["measured"])
         assert desk.books.facts()["residents"] == [
-            {"name": "small", "memory": 8 * GB, "pinned": False, "jobs": 0}
+            {"name": "small", "memory": 8 * GB, "pinned": False, "consumer": False, "jobs": 0}
         ]
         (answer,) = desk.ask(LARGE)
         assert isinstance(answer, Ready)

@@ -69,7 +69,7 @@ def test_an_unload_asks_the_children_to_go_and_returns_when_they_have() -> None:
     loader.gone("embedder")
     unload.join(0.1)
     assert unload.is_alive()
-    assert loader.residents() == (Resident("embedder", None),)
+    assert loader.residents() == (Resident("embedder", EMBEDDER.memory),)
     loader.gone("embedder")
     unload.join(20)
     assert not unload.is_alive()
