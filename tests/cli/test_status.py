@@ -187,3 +187,7 @@ def test_batches_that_came_too_late_are_counted_where_somebody_looks(shell: Shel
         db.execute("UPDATE laneway_runs SET stale = 3")
     assert shell("status", "--json").json["supervisor"]["stale"] == 3
     assert "\n3 batches of run 1 came too late and changed nothing\nlast hour: " in shell("status").out
+    with closing(open_writer(store_path(shell.home))) as db:
+        db.execute("UPDATE laneway_runs SET stale = 'zz'")
+    assert shell("status", "--json").json["supervisor"]["stale"] == 0
+    assert "too late" not in shell("status").out

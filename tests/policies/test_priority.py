@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.job import MICROS, Head
-from policies.priority import effective_priority, in_claim_order
+from policies.priority import Aging, effective_priority, in_claim_order
 
 PRIORITIES = st.integers(-20, 150)
 
@@ -16,6 +16,11 @@ def aged(priority: int, seconds: float) -> int:
 def test_a_job_grows_ten_more_urgent_for_every_full_900_seconds() -> None:
     """C80, C81."""
     assert [aged(100, s) for s in (0, 899.999999, 900, 1799, 1800)] == [100, 100, 90, 90, 80]
+
+
+def test_a_step_below_the_unit_of_time_ages_at_once_and_breaks_nothing() -> None:
+    """C80: a setting may be as small as it likes."""
+    assert effective_priority(50, 0, 1, Aging(step_seconds=1e-9)) == 40
 
 
 def test_aging_ends_at_the_floor() -> None:

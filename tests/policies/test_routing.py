@@ -151,6 +151,7 @@ ANSWERS: list[tuple[Callable[[], object], Advice]] = [
     (lambda: raising(ValueError("no")), Advice(None, "the router raised ValueError")),
     (lambda: raising(RecursionError()), Advice(None, "the router raised RecursionError")),
     (lambda: raising(SystemExit(1)), Advice(None, "the router raised SystemExit")),
+    (lambda: raising(GeneratorExit()), Advice(None, "the router raised GeneratorExit")),
     (lambda: raising(Broken()), Advice(None, "the router raised Broken")),
 ]
 
