@@ -83,11 +83,11 @@ ENDS = {
 """What a child does to the wire -> how its attempt ends, and with which code."""
 
 LANDED = {
-    "batches outside of its credit": 2,
-    "half a batch and silence": 2,
-    "half a batch and death": 2,
-    "an urgent byte": 2,
-    "one byte at a time": 3,
+    "batches outside of its credit": (2, 3),  # more where the first lands while the last is on its way
+    "half a batch and silence": (2,),
+    "half a batch and death": (2,),
+    "an urgent byte": (2,),
+    "one byte at a time": (3,),
 }
 """Whole batches that came before the harm; one in all other cases."""
 
@@ -177,7 +177,9 @@ def test_whatever_a_child_does_to_the_wire_its_attempt_ends_with_its_reason(hous
     meeting = Meeting(house, deed, **LIMITS.get(ENDS[deed], {}))
     attempt = meeting.take_place()
     assert (attempt["outcome"], attempt["error_code"]) == ENDS[deed]
-    assert [n for n, _ in house.items(meeting.job)] == list(range(LANDED.get(deed, 1)))
+    rows = [n for n, _ in house.items(meeting.job)]
+    assert rows == list(range(len(rows)))
+    assert len(rows) in LANDED.get(deed, (1,))
     assert house.job(meeting.job)["result"] == KEPT.get(deed)
     assert len((attempt["error"] or {}).get("message", "")) <= 300
     assert meeting.grown < 64 * MiB
