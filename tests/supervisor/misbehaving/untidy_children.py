@@ -223,8 +223,8 @@ def deletes_its_own_folder(job: Jobs, ctx: Context) -> None:
 
 @untidy
 def takes_all_its_descriptors_away(job: Jobs, ctx: Context) -> None:
-    """No more can be opened; what is open stays."""
-    resource.setrlimit(resource.RLIMIT_NOFILE, (0, 0))
+    """No more can be opened; what is open stays. With 0 nobody could even wait for one, by poll."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1, 1))
 
 
 @untidy
